@@ -1,0 +1,23 @@
+"""Where the parser and rule definitions are, in a checkout and in an installed wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+# A wheel carries both folders inside the package; in a checkout they stand beside it.
+_HOME = next(folder for folder in (_PACKAGE, _PACKAGE.parent) if (folder / "rules").is_dir())
+
+PARSERS = _HOME / "parsers"
+RULES = _HOME / "rules"
+SCHEMA = _PACKAGE / "schema.sql"
+DERIVE = _PACKAGE / "derive.sql"
+
+
+def definitions(bundled: Path, extra: list[Path], suffix: str) -> list[Path]:
+    """Definition files by name; a file of a later folder replaces one of the same name."""
+    found: dict[str, Path] = {}
+    for folder in (bundled, *extra):
+        for path in sorted(folder.glob(f"*{suffix}")) if folder.is_dir() else [folder]:
+            found[path.stem] = path
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,433 @@
+"""Lines of text to columns, without a Python loop over lines.
+
+How an event finds its lines: `has` (literals, one of which is in the line), then `match`.
+How it reads them, by `style`:
+
+fields     every field is a pattern of its own with one group, applied to the message
+labels     `label: value, label: value`: a template is learned from a line and applied to all
+           lines like it, so that a moved, missing or new label costs nothing and is seen
+pairs      `key=value` or `key: value` anywhere in the message, in any order
+arguments  `key=value, 'key': value` of a Python repr; every pair becomes a row (key, value)
+columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`
+
+Only `time`, `rank` and other groups of the parser's `prefix` come from outside the message.
+Patterns are Rust regexes: no look-around, and the same in Python.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+
+import polars as pl
+
+from specdiag.parser import Event, Field, Parsed, Parser
+
+ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
+NUMBER = r"(-?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)"
+PAIR = r"[A-Za-z_][A-Za-z0-9_.]*\s*[=:]\s*(?:\[[^\]]*\]|[^\s,;|()\[\]]+)"
+QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+ARGUMENT = (
+    r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
+    rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|<[^>]*>|[^,(){{}}'\"]+)"
+)
+TEMPLATES = 12  # shapes of one kind that are learned in a block; more are read label by label
+SHOWN = 5  # lines not understood that are kept for the report
+
+
+def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
+    """All rows of a block of lines; see `parser.Parsed`."""
+    parsed = Parsed()
+    frame = _records(parser, _text(data, line, wrapper))
+    parsed.lines = frame.get_column("line").n_unique()
+    left = frame
+    first = [event for event in parser.events if event.common or event.style == "columns"]
+    rare = [event for event in parser.events if event not in first]
+    for event in first:
+        left = _take(parser, event, left, parsed)
+    literals = sorted({text for event in rare for text in event.has})
+    if literals and all(event.has for event in rare):
+        maybe = _contains(left, literals)
+        candidates, left = left.filter(maybe), left.filter(~maybe)
+    else:
+        candidates, left = left, left.clear()
+    for event in rare:
+        candidates = _take(parser, event, candidates, parsed)
+    left = pl.concat([left, candidates])
+    strangers = _strangers(parser, left).sort("line")
+    parsed.understood = parsed.lines - strangers.get_column("line").n_unique()
+    parsed.strangers = list(strangers.head(SHOWN).select("line", "text").iter_rows())
+    return parsed
+
+
+def _text(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
+    """(line, text), cleaned of what terminals and collectors add; empty lines are left out."""
+    if b"\0" in data:
+        data = data.replace(b"\0", b"")
+    try:
+        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
+    except pl.exceptions.PolarsError:
+        data = data.decode("utf-8", "replace").encode()
+        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
+    frame = frame.with_columns(pl.col("line").cast(pl.Int64) + line)
+    text = pl.col("text")
+    if line == 1:
+        frame = frame.with_columns(text.str.strip_prefix("\ufeff"))
+    if wrapper:
+        frame = frame.with_columns(text.str.replace(wrapper, ""))
+    if b"\x1b" in data:
+        frame = _where(frame, text.str.contains("\x1b", literal=True), text.str.replace_all(ANSI, ""))
+    if b"\r" in data:
+        # A progress bar redraws itself: only its last state is left on the screen.
+        frame = _where(
+            frame,
+            text.str.contains("\r", literal=True),
+            text.str.strip_suffix("\r").str.replace(r"^.*\r", ""),
+        )
+    return frame.filter(text.str.len_bytes() > 0)
+
+
+def _where(frame: pl.DataFrame, mask: pl.Expr, then: pl.Expr) -> pl.DataFrame:
+    """Apply an expensive expression to the few lines that need it."""
+    marked = frame.with_columns(mask.alias("_"))
+    few, rest = marked.filter(pl.col("_")), marked.filter(~pl.col("_"))
+    if not few.height:
+        return frame
+    return pl.concat([rest, few.with_columns(then)]).drop("_").sort("line", maintain_order=True)
+
+
+def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
+    """(line, text, record, first, inside): records that share a line are parted.
+
+    `record` tells whether the text starts a record, `first` is the line on which the record
+    started that the text belongs to (0 before the first one of the block), and `inside` whether
+    that is a kind of record that goes on over several lines.
+    """
+    text = pl.col("text")
+    if not parser.record:
+        return frame.with_columns(
+            record=pl.lit(False), first=pl.lit(0, pl.Int64), inside=pl.lit(False)
+        )
+    # A record start somewhere else than at the start of the line: a wrapper, a progress bar
+    # without an end of line, or two processes that wrote at once.
+    literal = parser.boundary
+    odd = (
+        text.str.count_matches(literal, literal=True)
+        > text.str.starts_with(literal).cast(pl.UInt32)
+        if literal
+        else pl.lit(True)
+    )
+    marked = frame.with_columns(odd.alias("_"))
+    few = marked.filter(pl.col("_")).drop("_")
+    if few.height:
+        parts = (
+            few.with_columns(text.str.replace_all(f"({parser.record})", "\0${1}").str.split("\0"))
+            .explode("text")
+            .filter(text.str.strip_chars().str.len_bytes() > 0)
+        )
+        frame = pl.concat([marked.filter(~pl.col("_")).drop("_"), parts])
+        frame = frame.sort("line", maintain_order=True)
+    start = text.str.contains("^(?:" + "|".join([parser.record, *parser.block]) + ")")
+    opens = text.str.contains("|".join(parser.block)) if parser.block else pl.lit(False)
+    return frame.with_columns(record=text.str.contains(f"^{parser.record}"), _=start).with_columns(
+        first=pl.when("_").then(pl.col("line")).forward_fill().fill_null(0),
+        inside=pl.when("_").then(opens).forward_fill().fill_null(False),
+    ).drop("_")
+
+
+def _contains(frame: pl.DataFrame, literals: list[str]) -> pl.Series:
+    return frame.get_column("text").str.contains_any(literals, ascii_case_insensitive=True)
+
+
+def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
+    """Read the event's lines into `parsed`; what comes back are the other lines."""
+    if not frame.height:
+        return frame
+    if event.style == "columns":
+        return _columns(event, frame, parsed)
+    text = frame.get_column("text")
+    mask = pl.repeat(True, frame.height, eager=True)
+    if len(event.has) == 1:
+        mask = text.str.contains(event.has[0], literal=True)
+    elif event.has:
+        mask = _contains(frame, list(event.has))
+    if event.match and mask.any():
+        mask = mask & text.str.contains(event.match)
+    if not mask.any():
+        return frame
+    mine, rest = frame.filter(mask), frame.filter(~mask)
+    if event.style == "labels":
+        rows = _labels(parser, event, mine, parsed)
+    else:
+        reader = {"fields": _fields, "pairs": _pairs, "arguments": _arguments}[event.style]
+        rows = reader(event, _message(parser, mine))
+    if event.any:
+        given = pl.any_horizontal(
+            pl.col(column).is_not_null() for column in event.any if column in rows.columns
+        )
+        rows = rows.filter(given)
+        refused = mine.join(rows.select("line"), on="line", how="anti")
+        rest = pl.concat([rest, refused])
+    if event.starts:
+        parsed.starts += rows.get_column("line").unique().to_list()
+    constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
+    parsed.add(event.table, _timed(parser, rows.with_columns(constants)))
+    return rest
+
+
+def _timed(parser: Parser, rows: pl.DataFrame) -> pl.DataFrame:
+    if "rank" in rows.columns:
+        rank = pl.col("rank").str.strip_chars()
+        rows = rows.with_columns(pl.when(rank.str.len_bytes() > 0).then(rank).alias("rank"))
+    if "time" not in rows.columns or rows.schema["time"] != pl.String:
+        return rows
+    time = pl.col("time")
+    if "%Y" not in parser.time_format:  # no year in the log: a leap year takes every date
+        time = pl.lit("2000-") + time
+    form = ("" if "%Y" in parser.time_format else "%Y-") + parser.time_format
+    return rows.with_columns(time.str.to_datetime(form, strict=False, time_unit="us").alias("time"))
+
+
+def _message(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
+    """The lines with the prefix taken off and its groups as columns."""
+    if not parser.prefix:
+        return frame.with_columns(message=pl.col("text"))
+    groups = pl.col("text").str.extract_groups(f"{parser.prefix}(?P<message>.*)$")
+    return (
+        frame.with_columns(groups.alias("_"))
+        .unnest("_")
+        .with_columns(pl.col("message").fill_null(pl.col("text")))
+    )
+
+
+def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
+    message = pl.col("message")
+    columns = []
+    for one in event.fields:
+        found = pl.coalesce(message.str.extract(pattern, 1) for pattern in one.names)
+        columns.append(_cast(found, one.type).alias(one.column))
+    return frame.with_columns(columns).drop("text", "message", "record", "first", "inside")
+
+
+def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
+    names = event.names
+    pairs = (
+        frame.select("line", "first", pl.col("message").str.extract_all(PAIR).alias("pair"))
+        .explode("pair")
+        .drop_nulls("pair")
+        .with_columns(pl.col("pair").str.split_exact(pl.lit("="), 1).alias("_"))
+        .with_columns(
+            pl.col("pair").str.extract(r"^([A-Za-z0-9_.]+)", 1).alias("key"),
+            pl.col("pair").str.extract(r"[=:]\s*(.*)$", 1).alias("value"),
+        )
+    )
+    rows = frame.unique("line", keep="first", maintain_order=True).drop("text", "message", "record", "inside")
+    known = pairs.filter(pl.col("key").is_in(list(names)))
+    for one in event.fields:
+        mine = known.filter(pl.col("key").is_in(list(one.names)))
+        value = mine.select("line", _cast(pl.col("value"), one.type).alias(one.column))
+        rows = rows.join(value.unique("line", keep="first"), on="line", how="left")
+    other = pairs.filter(~pl.col("key").is_in(list(names)))
+    kept = other.group_by("line").agg(pl.struct("key", "value").alias("_extra"))
+    kept = kept.select("line", _as_object(pl.col("_extra")).alias("extra"))
+    return rows.join(kept, on="line", how="left").drop("first")
+
+
+def _as_object(pairs: pl.Expr) -> pl.Expr:
+    """A list of (key, value) as one JSON object of texts."""
+    quoted = pl.element().struct.field("value").str.replace_all(r'(["\\])', r"\${1}")
+    item = pl.concat_str(
+        pl.lit('"'), pl.element().struct.field("key"), pl.lit('": "'), quoted, pl.lit('"')
+    )
+    return pl.concat_str(pl.lit("{"), pairs.list.eval(item).list.join(", "), pl.lit("}"))
+
+
+def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
+    message = pl.col("message")
+    inner = message.str.replace(r"^[^({]*[({]", "")
+    value = pl.col("pair").str.replace(r"^['\"]?[A-Za-z0-9_]+['\"]?(?:=|: )", "")
+    return (
+        frame.with_columns(inner.str.extract_all(ARGUMENT).alias("pair"))
+        .explode("pair")
+        .drop_nulls("pair")
+        .with_columns(
+            key=pl.col("pair").str.extract(r"^['\"]?([A-Za-z0-9_]+)", 1),
+            value=value.str.strip_chars(" ").str.strip_chars("'\""),
+        )
+        .unique(["line", "key"], keep="first", maintain_order=True)
+        .drop("text", "message", "pair", "record", "first", "inside")
+    )
+
+
+def _columns(event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
+    """A block of `label:   value` lines becomes one row, at the line where the block starts."""
+    text = pl.col("text")
+    opens = text.str.contains(event.has[0], literal=True)
+    marked = frame.sort("line").with_columns(
+        block=pl.when(opens).then(pl.col("line")).forward_fill(),
+        closes=text.str.contains(event.last) & ~opens,
+    )
+    ended = pl.col("closes").cum_sum().over("block") - pl.col("closes").cast(pl.UInt32)
+    inside = marked.with_columns(_=pl.col("block").is_not_null() & (ended == 0))
+    mine, rest = inside.filter(pl.col("_")), inside.filter(~pl.col("_"))
+    if mine.height:
+        labelled = mine.with_columns(
+            label=text.str.extract(r"^\s*([^:]+):", 1).str.strip_chars(),
+            value=text.str.extract(r"^\s*[^:]+:\s*(.*?)\s*$", 1),
+        )
+        columns = [
+            _cast(pl.col("value").filter(pl.col("label").is_in(list(one.names))).first(), one.type)
+            .alias(one.column)
+            for one in event.fields
+        ]  # fmt: skip
+        rows = labelled.group_by("block", maintain_order=True).agg(columns)
+        rows = rows.rename({"block": "line"})
+        unknown = labelled.drop_nulls("label").filter(~pl.col("label").is_in(list(event.names)))
+        for (label,) in unknown.select("label").iter_rows():
+            parsed.unread[event.table, label] += 1
+        if event.starts:
+            parsed.starts += rows.get_column("line").to_list()
+        parsed.add(event.table, rows)
+    return rest.select(frame.columns)
+
+
+# Labels
+
+
+def _labels(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
+    names = event.names
+    done: list[pl.DataFrame] = []
+    left = frame.drop("record", "first", "inside")
+    odd = left.clear()
+    for _ in range(TEMPLATES):
+        if not left.height:
+            break
+        learned = learn(parser, event, left.get_column("text")[0])
+        if learned is None:
+            odd, left = pl.concat([odd, left.head(1)]), left.slice(1)
+            continue
+        template, labels = learned
+        groups = pl.col("text").str.extract_groups(template).alias("_")
+        matched = left.with_columns(groups).unnest("_")
+        hit = matched.get_column("v0").is_not_null()
+        rows, left = matched.filter(hit), left.filter(~hit)
+        for label in labels:
+            if label not in names:
+                parsed.unread[event.table, label] += rows.height
+        done.append(_labelled(event, rows, labels))
+    left = pl.concat([odd, left])
+    if left.height:
+        done.append(_label_by_label(parser, event, left))
+    rows = pl.concat(done, how="diagonal")
+    if event.needs:
+        missing = not set(event.needs) <= set(rows.columns)
+        given = [pl.col(column).is_not_null() for column in event.needs if column in rows.columns]
+        complete = pl.lit(False) if missing else pl.all_horizontal(given)
+        rows = rows.with_columns(complete=complete)
+    return rows
+
+
+def learn(parser: Parser, event: Event, line: str) -> tuple[str, list[str]] | None:
+    """The anchored pattern of a line, with groups v0, v1, ... for the values of its labels."""
+    found = re.match(f"{parser.prefix}{event.head}", line)
+    prefix = parser.prefix
+    if not found:
+        found = re.match(f"(?:.*?[^A-Za-z])?{event.head}", line)
+        prefix = "^.*?"
+    if not found:
+        return None
+    labels: list[str] = []
+    pieces: list[str] = []
+    for item in re.split(r", ?", line[found.end() :].rstrip(" ,")):
+        label, colon, _ = item.partition(": ")
+        if colon:
+            labels.append(label)
+            pieces.append(f"{_escape(label)}: (?P<v{len(labels) - 1}>[^,]*)")
+        elif labels:  # a value that holds a comma goes on
+            pieces[-1] = pieces[-1].removesuffix(")") + ", ?[^,:]*)"
+        else:
+            return None
+    if not labels:
+        return None
+    return f"{prefix}{event.head}{', '.join(pieces)}[, ]*$", labels
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([.^$*+?()\[\]{}|\\/#&~-])", r"\\\1", text)
+
+
+def _labelled(event: Event, rows: pl.DataFrame, labels: list[str]) -> pl.DataFrame:
+    columns: list[pl.Expr] = []
+    for one in event.fields:
+        mine = [pl.col(f"v{labels.index(name)}") for name in one.names if name in labels]
+        if mine:
+            columns.append(_cast(pl.coalesce(mine), one.type).alias(one.column))
+    extra = [(n, label) for n, label in enumerate(labels) if label not in event.names]
+    if extra:
+        pairs = pl.struct(pl.col(f"v{n}").alias(label) for n, label in extra)
+        columns.append(pairs.struct.json_encode().alias("extra"))
+    outside = [c for c in rows.columns if c != "text" and not re.fullmatch(r"v[0-9]+", c)]
+    return rows.select(*outside, *columns)
+
+
+def _label_by_label(parser: Parser, event: Event, frame: pl.DataFrame) -> pl.DataFrame:
+    """The slow way, for lines of which too few look alike: torn ones, mostly."""
+    columns = []
+    for one in event.fields:
+        found = [
+            pl.col("message").str.extract(rf"(?:^|[ ,\"]){_escape(name)}: ([^,\"]*)", 1)
+            for name in one.names
+        ]
+        columns.append(_cast(pl.coalesce(found), one.type).alias(one.column))
+    return _message(parser, frame).with_columns(columns).drop("text", "message")
+
+
+# Values
+
+
+def _cast(value: pl.Expr, type: str) -> pl.Expr:
+    """A text as a value of a type; null where it is none."""
+    match type:
+        case "int":
+            return value.str.extract(NUMBER, 1).cast(pl.Float64, strict=False).cast(
+                pl.Int64, strict=False
+            )  # fmt: skip
+        case "float":
+            plain = value.cast(pl.Float64, strict=False)
+            number = pl.coalesce(plain, value.str.extract(NUMBER, 1).cast(pl.Float64, strict=False))
+            return pl.when(number.is_finite()).then(number)
+        case "bool":
+            return value.str.strip_chars().replace_strict(
+                {"True": True, "False": False, "true": True, "false": False},
+                default=None, return_dtype=pl.Boolean,
+            )  # fmt: skip
+        case "list":
+            return value.str.extract_all(NUMBER).cast(pl.List(pl.Float64), strict=False)
+        case "texts":
+            return value.str.extract_all(r"[^\[\],'\" ]+")
+        case "mean":
+            return value.str.extract_all(NUMBER).cast(pl.List(pl.Float64), strict=False).list.mean()
+        case "count":
+            numbers = value.str.extract_all(NUMBER).list.len().cast(pl.Int64)
+            return pl.when(value.str.starts_with("[")).then(numbers)
+        case _:
+            return value
+
+
+def _strangers(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
+    """Lines that are neither records, nor part of one, nor known to hold nothing."""
+    if not frame.height:
+        return frame
+    known = pl.col("record") | pl.col("inside")
+    if parser.known:
+        known = known | pl.col("text").str.contains("|".join(f"(?:{k})" for k in parser.known))
+    return frame.filter(~known)
+
+
+def wrapper_of(parser: Parser, head: list[str]) -> str:
+    """The collector's pattern that most of a file's first lines begin with, if any."""
+    lines = [line for line in head if line.strip()]
+    for pattern in parser.wrappers:
+        if sum(1 for line in lines if re.match(pattern, line)) > len(lines) / 2:
+            return pattern
+    return ""

@@ -1,0 +1,227 @@
+"""A log format: a TOML file that says how lines or records become rows of tables.
+
+    title     = "SGLang server log"
+    format    = "lines"                    # or "json": one object a line, an array, or one object
+    recognise = ["regex", ...]             # lines: one that matches is a claim on the file
+    recognise = [["key", "other.key"]]     # json: a record that has all of these is a claim
+    [[event]]                              # one kind of line or record; the first that fits wins
+    table = "decode"                       # the table of schema.sql that it fills
+    ...                                    # `lines.py` and `records.py` say what else there is
+    [[event.sample]]                       # what it reads, and proof that it does
+    line  = "..."
+    gives = { column = value }
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from specdiag.errors import Notice, SpecdiagError
+
+LINE_TYPES = ("int", "float", "bool", "text", "list", "texts", "mean", "count")
+RECORD_TYPES = (
+    "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
+    "float_lists", "json",
+)  # fmt: skip
+STYLES = ("fields", "labels", "pairs", "arguments", "columns", "record")
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column, and the names (labels, keys, patterns) that sources use for it."""
+
+    column: str
+    type: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A line or record with the values that must be read from it."""
+
+    text: str
+    gives: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rest:
+    """json: keys that no field names but that match a pattern, kept in one JSON column."""
+
+    column: str
+    pattern: str
+    inside: tuple[str, ...]  # objects whose keys are looked at, too
+
+
+@dataclass(frozen=True)
+class Event:
+    """One kind of line or record."""
+
+    table: str
+    title: str
+    style: str
+    fields: tuple[Field, ...]
+    constants: dict[str, Any]
+    samples: tuple[Sample, ...]
+    has: tuple[str, ...] = ()  # literals, one of which is in every such line
+    match: str = ""  # and, if that is not enough, a pattern
+    head: str = ""  # labels: what stands before the first label
+    last: str = ""  # columns: what ends a block
+    needs: tuple[str, ...] = ()  # columns that a complete row has
+    any: tuple[str, ...] = ()  # columns one of which must be there, or it is no such line
+    starts: bool = False  # a new life of the server starts here
+    common: bool = False  # so frequent that it is looked for first
+    where: dict[str, str] = field(default_factory=dict)  # json: key = value that marks the kind
+    rest: tuple[Rest, ...] = ()
+
+    @property
+    def names(self) -> dict[str, Field]:
+        """Field by source name."""
+        return {name: one for one in self.fields for name in one.names}
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A format. `name` is the stem of its file."""
+
+    name: str
+    title: str
+    format: str
+    recognise: tuple[Any, ...]
+    events: tuple[Event, ...]
+    help: str = ""
+    boundary: str = ""  # lines: how a record starts, literally
+    record: str = ""  # lines: a pattern of a record's start, wherever in the line it is
+    prefix: str = ""  # lines: what stands before the message (groups time, rank, ...)
+    time_format: str = "%Y-%m-%d %H:%M:%S%.f"
+    wrappers: tuple[str, ...] = ()  # lines: what collectors put before each line
+    known: tuple[str, ...] = ()  # lines: patterns of lines that hold nothing to load
+    block: tuple[str, ...] = ()  # lines: patterns whose following lines belong to them
+    roots: tuple[str, ...] = ("",)  # json: where in the record the fields may be
+    ignore: tuple[str, ...] = ()  # json: keys that are not worth naming as unknown
+    arm: tuple[str, ...] = ()  # json: keys whose values name a run inside the file
+
+
+@dataclass
+class Parsed:
+    """What one block gave. Every frame has the column `line`."""
+
+    frames: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    lines: int = 0  # all but the empty ones
+    understood: int = 0
+    unread: Counter[tuple[str, str]] = field(default_factory=Counter)  # (table, name) -> lines
+    strangers: list[tuple[int, str]] = field(default_factory=list)  # the first not understood
+    starts: list[int] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        if frame.height:
+            self.frames.setdefault(table, []).append(frame)
+
+
+def load(path: Path) -> Parser:
+    """The parser that a TOML file defines.
+
+    Raises SpecdiagError with file, place and reason when the definition is broken.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecdiagError(
+            f"parser definition cannot be read: {error}", str(path), "see `specdiag parsers`"
+        ) from None
+    try:
+        events = tuple(_event(entry, data["format"]) for entry in data["event"])
+        texts = {k: v for k, v in data.items() if k in Parser.__annotations__ and k != "events"}
+        lists = {k: tuple(v) for k, v in texts.items() if isinstance(v, list)}
+        parser = Parser(name=path.stem, events=events, **{**texts, **lists})
+        for pattern in _patterns(parser):
+            re.compile(pattern)
+    except (KeyError, TypeError, ValueError, re.error) as error:
+        what = f"no key {error}" if isinstance(error, KeyError) else str(error)
+        raise SpecdiagError(
+            f"parser definition is wrong: {what}", str(path),
+            "compare with a bundled one: `specdiag parsers NAME`",
+        ) from None  # fmt: skip
+    return parser
+
+
+def _event(entry: dict[str, Any], format: str) -> Event:
+    fields = []
+    types = RECORD_TYPES if format == "json" else LINE_TYPES
+    for column, (type, *names) in entry.get("fields", {}).items():
+        if type not in types:
+            raise ValueError(f"type {type!r} of field {column!r} is none of {', '.join(types)}")
+        fields.append(Field(column, type, tuple(names or [column])))
+    style = "record" if format == "json" else entry.get("style", "fields")
+    if style not in STYLES:
+        raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
+    has = entry.get("has", [])
+    return Event(
+        table=entry["table"],
+        title=entry["title"],
+        style=style,
+        fields=tuple(fields),
+        constants=entry.get("set", {}),
+        samples=tuple(Sample(s["line"], s["gives"]) for s in entry.get("sample", [])),
+        has=(has,) if isinstance(has, str) else tuple(has),
+        match=entry.get("match", ""),
+        head=entry.get("head", ""),
+        last=entry.get("last", ""),
+        needs=tuple(entry.get("needs", [])),
+        any=tuple(entry.get("any", [])),
+        starts=entry.get("starts", False),
+        common=entry.get("common", False),
+        where=entry.get("where", {}),
+        rest=tuple(
+            Rest(column, pattern, tuple(inside))
+            for column, (pattern, *inside) in entry.get("rest", {}).items()
+        ),
+    )
+
+
+def _patterns(parser: Parser) -> list[str]:
+    found = [parser.record, parser.prefix, *parser.wrappers, *parser.known, *parser.block]
+    if parser.format == "lines":
+        found += list(parser.recognise)
+        for event in parser.events:
+            found += [event.match, event.head, event.last]
+            if event.style == "fields":
+                found += [name for one in event.fields for name in one.names]
+    return found
+
+
+def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
+    """How many of a file's first lines say that they are of this format, and how specially."""
+    if parser.format == "json":
+        from specdiag import records
+
+        return records.claims(parser, head)
+    pattern = re.compile("|".join(f"(?:{one})" for one in parser.recognise))
+    return sum(1 for line in head if pattern.search(line)), 0
+
+
+def recognise(parsers: list[Parser], head: bytes) -> tuple[Parser | None, list[Parser]]:
+    """The parser that claims most of the head, and all that claim just as much."""
+    lines = head.decode("utf-8", "replace").splitlines()[:2000]
+    claimed = [(claims(parser, lines), parser) for parser in parsers]
+    most = max((claim for claim, _ in claimed), default=(0, 0))
+    best = [parser for claim, parser in claimed if claim == most] if most[0] else []
+    return (best[-1] if best else None), best
+
+
+def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
+    """The rows of a block of whole lines, the first of which has number `line`."""
+    if parser.format == "json":
+        from specdiag import records
+
+        return records.read(parser, data, line)
+    from specdiag import lines
+
+    return lines.read(parser, data, line, wrapper)

@@ -1,0 +1,279 @@
+"""JSON records to columns: one object a line, an array of objects, or one object in a file.
+
+A field's names are paths (`tree.parents`), looked for under each of the parser's `roots`. Keys
+that match an event's `rest` go to one JSON column together; what is left over is counted and kept
+in `extra`. DuckDB parses the text once, straight into typed columns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Set
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from specdiag import lines
+from specdiag.errors import SpecdiagError
+from specdiag.parser import Event, Field, Parsed, Parser
+
+SQL_TYPES: dict[str, Any] = {
+    "int": "DOUBLE",  # 7.0 is an integer, too; converted once it is known to be finite
+    "float": "DOUBLE",
+    "bool": "BOOLEAN",
+    "text": "VARCHAR",
+    "ints": ["BIGINT"],
+    "floats": ["DOUBLE"],
+    "bools": ["BOOLEAN"],
+    "texts": ["VARCHAR"],
+    "int_lists": [["BIGINT"]],
+    "float_lists": [["DOUBLE"]],
+    "json": "JSON",
+}
+LARGEST = 2.0**63
+SHOWN = 5
+
+_local = threading.local()
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """A private in-memory database of this thread, for its JSON reader."""
+    if not hasattr(_local, "connection"):
+        _local.connection = duckdb.connect(config={"python_enable_replacements": False, "threads": 1})
+    found: duckdb.DuckDBPyConnection = _local.connection
+    return found
+
+
+class Handover:
+    """A frame that DuckDB scans in place: only this method, or it would ask for pyarrow."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
+    """How many of the first records have the keys of this format, and how many keys that takes."""
+    texts = [line for line in head if line.lstrip().startswith("{")]
+    if not texts or not _whole(texts[0]):
+        joined = "\n".join(head)
+        texts = [joined] if joined.lstrip().startswith(("{", "[")) else []
+    count = most = 0
+    for text in texts:
+        matched = [len(keys) for keys in parser.recognise if all(_has_key(text, k) for k in keys)]
+        count += bool(matched)
+        most = max([most, *matched])
+    return count, most
+
+
+def _whole(line: str) -> bool:
+    return line.rstrip().endswith("}")
+
+
+def _has_key(text: str, path: str) -> bool:
+    key, _, value = path.partition("=")
+    found = rf'"{re.escape(key.rpartition(".")[2])}"\s*:'
+    return re.search(found + (rf'\s*"?{re.escape(value)}\b' if value else ""), text) is not None
+
+
+def is_document(head: bytes) -> bool:
+    """Whether a file is one JSON value over several lines, not one record a line."""
+    first = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0].rstrip()
+    return first.startswith(b"[") or first in (b"{", b"{ ") or (
+        first.startswith(b"{") and not first.endswith(b"}") and b"\n" in head.strip()
+        and head.lstrip().split(b"\n", 2)[1][:1] in b" \t"
+    )  # fmt: skip
+
+
+def split_document(data: bytes) -> bytes:
+    """The records of a JSON document, one a line; the text itself where it is not valid JSON."""
+    text = data.decode("utf-8", "replace")
+    db = connection()
+    (valid,) = db.execute("SELECT json_valid($1)", [text]).fetchall()[0]
+    if not valid:
+        return re.sub(r"[\r\n]+", " ", text).encode()
+    rows = db.execute(
+        "SELECT unnest(CASE json_type($1) WHEN 'ARRAY' THEN from_json($1, '[\"JSON\"]')"
+        " ELSE [$1::JSON] END)::VARCHAR", [text],
+    ).fetchall()  # fmt: skip
+    return "\n".join(re.sub(r"[\r\n]+", " ", row) for (row,) in rows).encode()
+
+
+def read(parser: Parser, data: bytes, line: int) -> Parsed:
+    """All rows of a block of records; see `parser.Parsed`."""
+    parsed = Parsed()
+    frame = lines._text(data, line, "").filter(pl.col("text").str.strip_chars() != "")
+    parsed.lines = frame.height
+    if not frame.height:
+        return parsed
+    db = connection()
+    db.register("text_block", Handover(frame))
+    db.execute(
+        """CREATE OR REPLACE TEMP TABLE block AS
+           SELECT line, text, json_valid(text) AND text LIKE '%{%' AS valid FROM text_block"""
+    )
+    db.unregister("text_block")
+    broken = db.execute("SELECT line, text FROM block WHERE NOT valid ORDER BY line").fetchall()
+    parsed.strangers = [(number, text) for number, text in broken[:SHOWN]]
+    parsed.understood = parsed.lines - len(broken)
+    db.execute("DELETE FROM block WHERE NOT valid")
+    for event in parser.events:
+        _event(db, parser, event, parsed)
+    return parsed
+
+
+def _event(
+    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, parsed: Parsed
+) -> None:
+    where = " AND ".join(
+        f"json_extract_string(text, '$.{key}') = '{value}'" for key, value in event.where.items()
+    )
+    view = f"(SELECT line, text FROM block WHERE {where or 'true'})"
+    keys = _keys(db, view, parser, event)
+    if not keys:
+        return
+    project(db, parser, event, view, keys, parsed)
+
+
+def _keys(
+    db: duckdb.DuckDBPyConnection, view: str, parser: Parser, event: Event
+) -> Counter[str]:
+    """Every key path of the records down to where fields may be, and on how many lines it is."""
+    inner = {root for root in parser.roots if root}
+    inner |= {name.rpartition(".")[0] for one in event.fields for name in one.names if "." in name}
+    inner |= {f"{root}.{path}" for root in parser.roots if root for path in inner if path != root}
+    inner |= {path for kept in event.rest for path in kept.inside}
+    found: Counter[str] = Counter()
+    for path in ["", *sorted(inner)]:
+        keys = f"json_keys(text, '$.{path}')" if path else "json_keys(text)"
+        rows = db.execute(
+            f"SELECT key, count(*) FROM (SELECT unnest({keys}) AS key FROM {view}) GROUP BY key"
+        ).fetchall()
+        for key, count in rows:
+            found[f"{path}.{key}" if path else key] += count
+    return found
+
+
+def project(
+    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, view: str,
+    keys: Counter[str], parsed: Parsed,
+) -> None:  # fmt: skip
+    """Read the event's fields from records with these keys into `parsed`."""
+    leaves: dict[str, str] = {}
+    found: list[tuple[Field, list[str]]] = []
+    for one in event.fields:
+        paths = [_join(root, name) for root in parser.roots for name in one.names]
+        paths = [path for path in paths if path in keys]
+        for path in paths:
+            leaves.setdefault(path, one.type)
+        if paths:
+            found.append((one, paths))
+    if not found:
+        return
+    known = set(leaves) | {path for leaf in leaves for path in _parents(leaf)}
+    mixed = set(leaves) & {path for leaf in leaves for path in _parents(leaf)}
+    columns = []
+    for one, paths in found:
+        value = ", ".join(_access(path, mixed) for path in paths)
+        columns.append(f'{_finite(one, value)} AS "{one.column}"')
+    for kept in event.rest:
+        mine = [k for k in keys if k not in known and re.search(kept.pattern, k)]
+        if mine:
+            leaves.update(dict.fromkeys(mine, "float"))
+            known.update(mine)
+            pairs = ", ".join(f"'{_last(k)}', {_access(k)}" for k in sorted(mine))
+            columns.append(f'json_object({pairs}) AS "{kept.column}"')
+    known |= {path for leaf in known for path in _parents(leaf)}
+    other = [k for k in keys if "." not in k and k not in known and k not in parser.ignore
+             and k not in parser.arm and k not in event.where]  # fmt: skip
+    for key in other:
+        parsed.unread[event.table, key] += keys[key]
+    if other:
+        leaves.update(dict.fromkeys(other, "json"))
+        columns.append(f"to_json(struct_pack({', '.join(f'{_q(k)} := {_access(k)}' for k in other)})) AS extra")
+    arm = [key for key in parser.arm if key in keys]
+    if arm:
+        parts = ", ".join(f"json_extract_string(text, '$.{key}')" for key in arm)
+        columns.append(f"concat_ws(' ', {parts}) AS arm")
+    rows = db.sql(
+        f"SELECT line, {', '.join(columns)} FROM "
+        f"(SELECT line, text, from_json(text, '{_structure(leaves, mixed)}') AS r FROM {view})"
+    )
+    constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
+    frame = pl.DataFrame(rows).with_columns(constants)
+    if event.any:
+        given = [pl.col(column).is_not_null() for column in event.any if column in frame.columns]
+        if not given:
+            return
+        frame = frame.filter(pl.any_horizontal(given))
+    if event.starts:
+        parsed.starts += frame.get_column("line").to_list()
+    parsed.add(event.table, frame)
+
+
+def _finite(one: Field, values: str) -> str:
+    value = f"coalesce({values})"
+    match one.type:
+        case "float":
+            return f"CASE WHEN isfinite({value}) THEN {value} END"
+        case "int":
+            return f"CASE WHEN abs({value}) < {LARGEST:.0f} THEN TRY_CAST({value} AS BIGINT) END"
+        case _:
+            return value
+
+
+def _structure(leaves: dict[str, str], mixed: Set[str]) -> str:
+    """The paths as the nested structure that DuckDB's from_json takes."""
+    tree: dict[str, Any] = {}
+    for path, type in leaves.items():
+        if mixed & set(_parents(path)):
+            continue
+        type = "json" if path in mixed else type
+        node = tree
+        *parents, leaf = path.split(".")
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[leaf] = SQL_TYPES[type]
+    return json.dumps(tree).replace("'", "''")
+
+
+def _join(root: str, name: str) -> str:
+    return f"{root}.{name}" if root else name
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2].replace("'", "''")
+
+
+def _q(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _access(path: str, mixed: Set[str] = frozenset()) -> str:
+    """The value at a path. In some releases a key holds a text, in others an object."""
+    for parent in _parents(path):
+        if parent in mixed:
+            return f"json_extract_string({_access(parent)}, '$.{path[len(parent) + 1 :]}')"
+    if path in mixed:
+        value = _access(path)
+        return f"CASE WHEN json_type({value}) <> 'OBJECT' THEN {value} ->> '$' END"
+    return "r." + ".".join(_q(part) for part in path.split("."))
+
+
+def read_parquet(parser: Parser, path: str) -> Parsed:
+    """The rows of a Parquet file whose columns are the keys of this format.
+
+    Raises SpecdiagError when the file cannot be read.
+    """
+    raise SpecdiagError("not yet", path)

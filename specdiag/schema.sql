@@ -1,0 +1,266 @@
+-- Every table and column that rules can read: the authority for names, units and meaning.
+--
+-- Each row of data knows its run, its source (a file, see table `source`) and its line (or the
+-- number of its record), so that a finding can quote what proves it. Whatever a source counts,
+-- A = accepted drafts = accepted depth, C = commit length = A + 1 (the bonus is the target's own
+-- token); the source's own figure is kept beside it under the source's own name.
+-- Times are the log's own clock. A column that the source does not have is NULL.
+
+CREATE TABLE source (
+    source INTEGER,          -- number of the file in this analysis
+    path VARCHAR,            -- as the user named it
+    format VARCHAR,          -- name of the parser, NULL if none knows the file
+    lines BIGINT,            -- lines or records that are not empty
+    parsed DOUBLE,           -- share of them that was understood, 0-1
+    bytes BIGINT             -- size on disk
+);
+
+CREATE TABLE unread (        -- labels on known lines that the parser does not know
+    source INTEGER,
+    "table" VARCHAR,         -- where the line's other values went
+    name VARCHAR,            -- the label or key as the source writes it
+    lines BIGINT             -- on how many lines
+);
+
+-- One life of a server, one run of the bundled runtime, or one benchmark.
+CREATE TABLE run (
+    run VARCHAR,
+    algorithm VARCHAR,          -- asked for: NONE, EAGLE3, DFLASH, DDTREE, ...; NULL if not known
+    executed VARCHAR,           -- what the lines and steps say ran, NULL if they do not
+    speculates BOOLEAN,         -- asked to speculate, or seen to
+    tree BOOLEAN,               -- asked for a draft tree, or seen to build one
+    shadow BOOLEAN,             -- asked for shadow-linear: tree scored, chain verified
+    server BOOLEAN,             -- a server log with start-up or serving lines belongs to it
+    model VARCHAR,
+    draft_model VARCHAR,
+    draft_tokens INTEGER,       -- verify width per request, bonus row included
+    draft_steps INTEGER,
+    budget INTEGER,             -- tree nodes without the root
+    top_k INTEGER,              -- candidates per depth
+    block INTEGER,              -- drafter block size; it predicts block - 1 depths
+    page_size INTEGER,
+    log_interval INTEGER,       -- decode steps between two decode lines
+    ready BOOLEAN,              -- said that it was ready, or served
+    served BOOLEAN,             -- decoded something
+    rate_formula VARCHAR,       -- which definition wrote `accept rate`: see derive.sql
+    accept_len DOUBLE,          -- C, mean over steps
+    accept_len_from VARCHAR,    -- what it was computed from
+    tokens_per_s DOUBLE,        -- generated, all requests together, median of usable lines
+    step_ms DOUBLE,             -- median time of a step
+    step_ms_measured BOOLEAN,   -- false: computed as running x C / throughput
+    ctx_min DOUBLE, ctx_max DOUBLE,  -- tokens of context a request
+    running DOUBLE,             -- median batch size
+    started TIMESTAMP, ended TIMESTAMP
+);
+
+CREATE TABLE config (        -- arguments, settings, package versions
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    key VARCHAR, value VARCHAR
+);
+
+CREATE TABLE event (         -- life-cycle and notable lines
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    kind VARCHAR,            -- weights, capacity, capture_begin, ready, hook, retraction, life, ...
+    name VARCHAR,            -- what it is about: DDTREE, DFlashDraftModel, target verify
+    detail VARCHAR,          -- what happened to it
+    value DOUBLE,            -- the figure of the line, by kind: requests retracted, GB free
+    before DOUBLE, after DOUBLE  -- a change: new-token ratio, draft steps
+);
+
+CREATE TABLE decode (        -- what the scheduler decoded since its last report
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    rank VARCHAR,            -- as printed: DP1 TP0
+    iteration VARCHAR,
+    running BIGINT,          -- requests in the batch when the line was printed
+    tokens BIGINT,           -- KV slots in use
+    usage DOUBLE,            -- share of the KV pool, 0-1
+    swa_tokens BIGINT, swa_usage DOUBLE, state_slots BIGINT, state_usage DOUBLE,
+    accept_len DOUBLE,       -- as printed
+    accept_rate DOUBLE,      -- as printed; run.rate_formula says what it means
+    cap_len DOUBLE, block_accept_len DOUBLE, uncapped_accept_len DOUBLE,
+    preallocated_usage DOUBLE, preallocated BIGINT, transferring BIGINT, received BIGINT,
+    retracted BIGINT, waiting_images BIGINT,
+    graph BOOLEAN,           -- the last forward ran from a graph; NULL in old formats
+    tokens_per_s DOUBLE,     -- generated, wall clock since the last report
+    prompt_tokens_per_s DOUBLE,
+    largest_len BIGINT, queued BIGINT, cpu_tokens BIGINT, cpu_usage DOUBLE,
+    tflops DOUBLE, read_gb_per_s DOUBLE, write_gb_per_s DOUBLE,
+    occupancy DOUBLE, busy_occupancy DOUBLE, prefix_hit_rate DOUBLE,
+    extra JSON,              -- labels that no column knows
+    complete BOOLEAN,        -- false: torn or cut, some fields are missing
+    commit_len DOUBLE,       -- C: accept_len, or 1 on a run without speculation
+    ctx_len DOUBLE,          -- tokens / running
+    step_ms DOUBLE,          -- running x C / throughput: computed, not measured
+    after_prefill BOOLEAN,   -- a prompt was computed since the last report of the rank
+    idle BOOLEAN,            -- first report of the rank, or the first after an idle gap
+    usable BOOLEAN,          -- complete, requests running, not idle: fit for medians
+    steady BOOLEAN           -- usable, same batch as before, no prefill in it: fit for step times
+);
+
+CREATE TABLE prefill (       -- a batch of prompts that was computed
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR, iteration VARCHAR,
+    new_requests BIGINT, new_tokens BIGINT, cached_tokens BIGINT,
+    cache_hit_rate DOUBLE,   -- percent
+    usage DOUBLE, swa_usage DOUBLE, state_usage DOUBLE, running BIGINT, queued BIGINT,
+    pending_tokens BIGINT, replayed_tokens BIGINT, preallocated BIGINT, bootstrapping BIGINT,
+    inflight BIGINT, optimistic BIGINT, waiting_images BIGINT, graph BOOLEAN,
+    tokens_per_s DOUBLE,     -- wall clock, not prefill speed
+    tflops DOUBLE, occupancy DOUBLE, busy_occupancy DOUBLE, extra JSON, complete BOOLEAN
+);
+
+CREATE TABLE acceptance (    -- aggregate speculation counters, as a server prints them
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    accepted_depth DOUBLE,   -- as printed
+    accepted_drafts DOUBLE,  -- A as printed
+    commit_len DOUBLE,       -- C as printed
+    requests BIGINT,         -- length of the printed list
+    tree_size DOUBLE, budget BIGINT, top_k BIGINT, ctx_len DOUBLE, batch DOUBLE,
+    draft_ms DOUBLE, build_ms DOUBLE, verify_ms DOUBLE, commit_ms DOUBLE, step_ms DOUBLE,
+    tokens_per_s DOUBLE,
+    accepted_tokens BIGINT, drafted_tokens BIGINT,  -- counts of the window (vLLM, llama.cpp)
+    drafted_per_s DOUBLE,
+    accept_rate DOUBLE,      -- accepted / drafted, 0-1
+    positions DOUBLE[],      -- share of steps that accept at least k drafts, k = 1, 2, ...
+    extra JSON
+);
+
+CREATE TABLE request (       -- one finished request
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    request VARCHAR,
+    prompt_tokens BIGINT, completion_tokens BIGINT, cached_tokens BIGINT,
+    verify_steps BIGINT,     -- steps of this request
+    accept_len DOUBLE,       -- as the server gave it
+    accept_rate DOUBLE,      -- as the server gave it
+    correct_drafts BIGINT,   -- sum of A
+    proposed_drafts BIGINT,
+    histogram DOUBLE[],      -- [k + 1]: steps with A = k
+    finish VARCHAR,          -- stop, length, abort
+    temperature DOUBLE,
+    e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
+    tokens_per_s DOUBLE,     -- decoding only, as the server gave it
+    retractions BIGINT, extra JSON,
+    commit_len DOUBLE        -- C: (completion_tokens - 1) / verify_steps; the first token is prefill's
+);
+
+CREATE TABLE benchmark (     -- one result of a benchmark client
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    backend VARCHAR, dataset VARCHAR, request_rate VARCHAR,
+    max_concurrency DOUBLE, concurrency DOUBLE,
+    duration_s DOUBLE, completed BIGINT, input_tokens BIGINT, output_tokens BIGINT,
+    requests_per_s DOUBLE, input_tokens_per_s DOUBLE,
+    tokens_per_s DOUBLE,     -- output
+    accept_len DOUBLE,       -- the server's lifetime mean C; NULL without speculation
+    mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
+    mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
+    mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
+    mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE,
+    algorithm VARCHAR, model VARCHAR, version VARCHAR, extra JSON
+);
+
+-- One draft-verify-commit step of one request. Row 0 of the tree is the root (the last committed
+-- token); rows 1..N are the nodes. The trace schema, version 1, is `ddtree/trace.py`.
+CREATE TABLE step (
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    -- head
+    request VARCHAR,
+    step BIGINT,             -- number of the step in its request
+    row BIGINT, batch BIGINT,  -- row in the batch, size of the batch
+    warmup BOOLEAN,          -- a warm-up, capture or padding step: no request's
+    mode VARCHAR,            -- autoregressive, linear, ddtree, shadow_linear
+    algorithm_requested VARCHAR, algorithm VARCHAR,  -- asked for, executed
+    ctx_len BIGINT,          -- committed tokens before the step = position of the root
+    root BIGINT,             -- token
+    budget_requested BIGINT, budget BIGINT, top_k BIGINT,  -- effective, where not said otherwise
+    nodes BIGINT,            -- N, without the root
+    width BIGINT,            -- verify rows, padding included
+    graph_key VARCHAR, replayed BOOLEAN, tree_hash VARCHAR,
+    -- draft
+    block_tokens BIGINT[],   -- [block] drafter input: root, then mask ids
+    block_start BIGINT,      -- position of the first of them
+    draft_kv_before BIGINT, draft_kv_after BIGINT,
+    context_start BIGINT, context_rows BIGINT,  -- context features appended in this step
+    context_source BIGINT[], -- [context_rows] verify rows of the step before that they come from
+    window_low BIGINT[],     -- lowest context position read, per draft layer and target layer type
+    spine_tokens BIGINT[],   -- [L] the drafter's first choice per depth
+    -- accept
+    accepted BIGINT[],       -- [A + 1] accepted rows, root first
+    bonus BIGINT, bonus_row BIGINT,
+    emitted BIGINT[],        -- tokens handed to the request
+    cut VARCHAR,             -- why emitted is shorter than C: stop, length, grammar, abort
+    kv_before BIGINT, kv_verified BIGINT, kv_after BIGINT,  -- rows in the target cache
+    kv_source BIGINT[], kv_target BIGINT[],  -- [C] rows moved by the commit
+    state_row BIGINT,        -- row whose recurrent state was promoted
+    accepted_depth DOUBLE, accepted_drafts DOUBLE, commit_len DOUBLE,  -- as the engine computed them
+    finish VARCHAR,          -- set on a request's last step
+    -- time, milliseconds
+    draft_ms DOUBLE, topk_ms DOUBLE, build_ms DOUBLE, compile_ms DOUBLE, verify_ms DOUBLE,
+    walk_ms DOUBLE, commit_ms DOUBLE, idle_ms DOUBLE, step_ms DOUBLE,
+    other_ms JSON,           -- stages under other names
+    synchronisations BIGINT, bytes_to_host BIGINT, free_slots BIGINT,
+    tokens_per_s DOUBLE,
+    -- nodes, [N + 1] with the root first
+    node_tokens BIGINT[], parents BIGINT[], depths BIGINT[], ranks BIGINT[], log_probs DOUBLE[],
+    positions BIGINT[], slots BIGINT[], state_sources BIGINT[],
+    target_tokens BIGINT[],  -- the target's choice after each row
+    gaps DOUBLE[],           -- its top-1 minus top-2 logit
+    -- optional
+    target_probs DOUBLE[], draws DOUBLE[], target_ranks BIGINT[], legal BOOLEAN[],
+    candidate_tokens BIGINT[][], candidate_log_probs DOUBLE[][], lse DOUBLE[],  -- [L][K], [L]
+    visible VARCHAR[],       -- [N + 1] the mask's tree columns as read back, as hexadecimal bits
+    past_visible BIGINT[], mask_bytes BIGINT,
+    ids_read BIGINT[], positions_read BIGINT[],  -- read back from the device
+    checksums JSON,          -- name -> list, see ddtree/trace.py
+    oracle_tokens BIGINT[], oracle_gaps DOUBLE[],  -- a plain target pass over the emitted text
+    extra JSON,
+    last BOOLEAN             -- the request's last step in this trace
+);
+
+CREATE TABLE problem (       -- exceptions and fatal messages
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    type VARCHAR,            -- class of the exception, or the program that failed
+    message VARCHAR,
+    at_start BOOLEAN,        -- before the server was ready and served anything
+    fatal BOOLEAN,           -- nothing was served after it
+    first BOOLEAN            -- the first of the run: later ones follow from it
+);
+
+CREATE TABLE metric (        -- scraped series
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    name VARCHAR, labels VARCHAR, value DOUBLE
+);
+
+CREATE TABLE replay (        -- identities that a step violates
+    run VARCHAR, request VARCHAR, step BIGINT, source INTEGER, line BIGINT,
+    identity VARCHAR, field VARCHAR, expected VARCHAR, observed VARCHAR
+);
+
+-- Every commit length of a run, whatever kind of row it stands in.
+CREATE TABLE commit_sample (
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    kind VARCHAR,            -- decode, acceptance, request, step, benchmark
+    steps DOUBLE,            -- how many steps it stands for, as far as known
+    commit_len DOUBLE,       -- C
+    ctx_len DOUBLE,
+    running DOUBLE,
+    tokens_per_s DOUBLE,
+    drafted DOUBLE           -- tokens drafted a step, as far as known
+);
+
+-- Every time of a step, with the context it was taken at.
+CREATE TABLE time_sample (
+    run VARCHAR, source INTEGER, line BIGINT,
+    kind VARCHAR,            -- step, acceptance, decode
+    measured BOOLEAN,        -- false: computed as running x C / throughput
+    ctx_len DOUBLE, running DOUBLE,
+    stage VARCHAR,           -- step (the whole), or a stage: draft, verify, commit, ...
+    ms DOUBLE
+);
+
+CREATE TABLE finding (
+    finding INTEGER, rule VARCHAR, run VARCHAR, against VARCHAR, severity VARCHAR,
+    message VARCHAR, impact DOUBLE, explained_by INTEGER
+);
+
+CREATE TABLE verdict (       -- the result of every rule on every run
+    rule VARCHAR, run VARCHAR, result VARCHAR, reason VARCHAR
+);
