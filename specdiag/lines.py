@@ -25,7 +25,10 @@ from specdiag.parser import Event, Field, Parsed, Parser
 
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 NUMBER = r"(-?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)"
-PAIR = r"[A-Za-z_][A-Za-z0-9_.]*\s*[=:]\s*(?:\[[^\]]*\]|[^\s,;|()\[\]]+)"
+PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
+    r"[A-Za-z_][A-Za-z0-9_.]*(?:\s*=\s*(?:\[[^\]]*\]|[^\s,;|()\[\]]+)"
+    r"|\s*:\s*(?:\[[^\]]*\]|-?[0-9][^\s,;|()\[\]]*))"
+)
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 ARGUMENT = (
     r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
@@ -191,28 +194,28 @@ def _timed(parser: Parser, rows: pl.DataFrame) -> pl.DataFrame:
 def _message(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
     """The lines with the prefix taken off and its groups as columns."""
     if not parser.prefix:
-        return frame.with_columns(message=pl.col("text"))
-    groups = pl.col("text").str.extract_groups(f"{parser.prefix}(?P<message>.*)$")
+        return frame.with_columns(body=pl.col("text"))
+    groups = pl.col("text").str.extract_groups(f"{parser.prefix}(?P<body>.*)$")
     return (
         frame.with_columns(groups.alias("_"))
         .unnest("_")
-        .with_columns(pl.col("message").fill_null(pl.col("text")))
+        .with_columns(pl.col("body").fill_null(pl.col("text")))
     )
 
 
 def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
-    message = pl.col("message")
+    message = pl.col("body")
     columns = []
     for one in event.fields:
         found = pl.coalesce(message.str.extract(pattern, 1) for pattern in one.names)
         columns.append(_cast(found, one.type).alias(one.column))
-    return frame.with_columns(columns).drop("text", "message", "record", "first", "inside")
+    return frame.with_columns(columns).drop("text", "body", "record", "first", "inside")
 
 
 def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     names = event.names
     pairs = (
-        frame.select("line", "first", pl.col("message").str.extract_all(PAIR).alias("pair"))
+        frame.select("line", "first", pl.col("body").str.extract_all(PAIR).alias("pair"))
         .explode("pair")
         .drop_nulls("pair")
         .with_columns(pl.col("pair").str.split_exact(pl.lit("="), 1).alias("_"))
@@ -221,7 +224,7 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
             pl.col("pair").str.extract(r"[=:]\s*(.*)$", 1).alias("value"),
         )
     )
-    rows = frame.unique("line", keep="first", maintain_order=True).drop("text", "message", "record", "inside")
+    rows = frame.unique("line", keep="first", maintain_order=True).drop("text", "body", "record", "inside")
     known = pairs.filter(pl.col("key").is_in(list(names)))
     for one in event.fields:
         mine = known.filter(pl.col("key").is_in(list(one.names)))
@@ -243,7 +246,7 @@ def _as_object(pairs: pl.Expr) -> pl.Expr:
 
 
 def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
-    message = pl.col("message")
+    message = pl.col("body")
     inner = message.str.replace(r"^[^({]*[({]", "")
     value = pl.col("pair").str.replace(r"^['\"]?[A-Za-z0-9_]+['\"]?(?:=|: )", "")
     return (
@@ -255,7 +258,7 @@ def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
             value=value.str.strip_chars(" ").str.strip_chars("'\""),
         )
         .unique(["line", "key"], keep="first", maintain_order=True)
-        .drop("text", "message", "pair", "record", "first", "inside")
+        .drop("text", "body", "pair", "record", "first", "inside")
     )
 
 
@@ -375,11 +378,11 @@ def _label_by_label(parser: Parser, event: Event, frame: pl.DataFrame) -> pl.Dat
     columns = []
     for one in event.fields:
         found = [
-            pl.col("message").str.extract(rf"(?:^|[ ,\"]){_escape(name)}: ([^,\"]*)", 1)
+            pl.col("body").str.extract(rf"(?:^|[ ,\"]){_escape(name)}: ([^,\"]*)", 1)
             for name in one.names
         ]
         columns.append(_cast(pl.coalesce(found), one.type).alias(one.column))
-    return _message(parser, frame).with_columns(columns).drop("text", "message")
+    return _message(parser, frame).with_columns(columns).drop("text", "body")
 
 
 # Values
