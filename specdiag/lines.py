@@ -24,6 +24,7 @@ import polars as pl
 from specdiag.parser import Event, Field, Parsed, Parser
 
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
+DOCKER = b'{"log":"'
 NUMBER = r"(-?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)"
 PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
     r"[A-Za-z_][A-Za-z0-9_.]*(?:\s*=\s*(?:\[[^\]]*\]|[^\s,;|()\[\]]+)"
@@ -41,7 +42,7 @@ SHOWN = 5  # lines not understood that are kept for the report
 def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     """All rows of a block of lines; see `parser.Parsed`."""
     parsed = Parsed()
-    frame = _records(parser, _text(data, line, wrapper))
+    frame = _records(parser, text_of(data, line, wrapper))
     parsed.lines = frame.get_column("line").n_unique()
     left = frame
     first = [event for event in parser.events if event.common or event.style == "columns"]
@@ -63,7 +64,7 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     return parsed
 
 
-def _text(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
+def text_of(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
     """(line, text), cleaned of what terminals and collectors add; empty lines are left out."""
     if b"\0" in data:
         data = data.replace(b"\0", b"")
@@ -76,6 +77,8 @@ def _text(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
     text = pl.col("text")
     if line == 1:
         frame = frame.with_columns(text.str.strip_prefix("\ufeff"))
+    if data.startswith(DOCKER):
+        frame = frame.with_columns(_undocked(text).fill_null("").alias("text"))
     if wrapper:
         frame = frame.with_columns(text.str.replace(wrapper, ""))
     if b"\x1b" in data:
@@ -147,7 +150,7 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
     if not frame.height:
         return frame
     if event.style == "columns":
-        return _columns(event, frame, parsed)
+        return _columns(parser, event, frame, parsed)
     text = frame.get_column("text")
     mask = pl.repeat(True, frame.height, eager=True)
     if len(event.has) == 1:
@@ -262,7 +265,7 @@ def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _columns(event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
+def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
     """A block of `label:   value` lines becomes one row, at the line where the block starts."""
     text = pl.col("text")
     opens = text.str.contains(event.has[0], literal=True)
@@ -285,7 +288,8 @@ def _columns(event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
         ]  # fmt: skip
         rows = labelled.group_by("block", maintain_order=True).agg(columns)
         rows = rows.rename({"block": "line"})
-        unknown = labelled.drop_nulls("label").filter(~pl.col("label").is_in(list(event.names)))
+        known = [*event.names, *parser.ignore]
+        unknown = labelled.drop_nulls("label").filter(~pl.col("label").is_in(known))
         for (label,) in unknown.select("label").iter_rows():
             parsed.unread[event.table, label] += 1
         if event.starts:
@@ -315,7 +319,7 @@ def _labels(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -
         hit = matched.get_column("v0").is_not_null()
         rows, left = matched.filter(hit), left.filter(~hit)
         for label in labels:
-            if label not in names:
+            if label not in names and label not in parser.ignore:
                 parsed.unread[event.table, label] += rows.height
         done.append(_labelled(event, rows, labels))
     left = pl.concat([odd, left])
@@ -399,6 +403,8 @@ def _cast(value: pl.Expr, type: str) -> pl.Expr:
             plain = value.cast(pl.Float64, strict=False)
             number = pl.coalesce(plain, value.str.extract(NUMBER, 1).cast(pl.Float64, strict=False))
             return pl.when(number.is_finite()).then(number)
+        case "percent":
+            return _cast(value, "float") / 100
         case "bool":
             return value.str.strip_chars().replace_strict(
                 {"True": True, "False": False, "true": True, "false": False},
@@ -434,3 +440,16 @@ def wrapper_of(parser: Parser, head: list[str]) -> str:
         if sum(1 for line in lines if re.match(pattern, line)) > len(lines) / 2:
             return pattern
     return ""
+
+
+def unwrapped(head: bytes) -> bytes:
+    """The head of a docker json-file log as its records; any other head as it is."""
+    found = head.split(b"\n")
+    if not found[0].startswith(DOCKER):
+        return head
+    frame = pl.DataFrame({"text": [line.decode("utf-8", "replace") for line in found if line]})
+    return "\n".join(frame.select(_undocked(pl.col("text"))).to_series().drop_nulls()).encode()
+
+
+def _undocked(text: pl.Expr) -> pl.Expr:
+    return text.str.json_path_match("$.log").str.strip_chars_end("\r\n")

@@ -25,7 +25,7 @@ import polars as pl
 
 from specdiag.errors import Notice, SpecdiagError
 
-LINE_TYPES = ("int", "float", "bool", "text", "list", "texts", "mean", "count")
+LINE_TYPES = ("int", "float", "percent", "bool", "text", "list", "texts", "mean", "count")
 RECORD_TYPES = (
     "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
     "float_lists", "json",
@@ -104,7 +104,7 @@ class Parser:
     known: tuple[str, ...] = ()  # lines: patterns of lines that hold nothing to load
     block: tuple[str, ...] = ()  # lines: patterns whose following lines belong to them
     roots: tuple[str, ...] = ("",)  # json: where in the record the fields may be
-    ignore: tuple[str, ...] = ()  # json: keys that are not worth naming as unknown
+    ignore: tuple[str, ...] = ()  # keys and labels that are not worth naming as unknown
     arm: tuple[str, ...] = ()  # json: keys whose values name a run inside the file
 
 
@@ -203,8 +203,8 @@ def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
         from specdiag import records
 
         return records.claims(parser, head)
-    pattern = re.compile("|".join(f"(?:{one})" for one in parser.recognise))
-    return sum(1 for line in head if pattern.search(line)), 0
+    patterns = [re.compile(pattern) for pattern in parser.recognise]
+    return sum(1 for line in head if any(one.search(line) for one in patterns)), 0
 
 
 def recognise(parsers: list[Parser], head: bytes) -> tuple[Parser | None, list[Parser]]:

@@ -18,7 +18,6 @@ import duckdb
 import polars as pl
 
 from specdiag import lines
-from specdiag.errors import SpecdiagError
 from specdiag.parser import Event, Field, Parsed, Parser
 
 SQL_TYPES: dict[str, Any] = {
@@ -108,7 +107,7 @@ def split_document(data: bytes) -> bytes:
 def read(parser: Parser, data: bytes, line: int) -> Parsed:
     """All rows of a block of records; see `parser.Parsed`."""
     parsed = Parsed()
-    frame = lines._text(data, line, "").filter(pl.col("text").str.strip_chars() != "")
+    frame = lines.text_of(data, line, "").filter(pl.col("text").str.strip_chars() != "")
     parsed.lines = frame.height
     if not frame.height:
         return parsed
@@ -269,11 +268,3 @@ def _access(path: str, mixed: Set[str] = frozenset()) -> str:
         value = _access(path)
         return f"CASE WHEN json_type({value}) <> 'OBJECT' THEN {value} ->> '$' END"
     return "r." + ".".join(_q(part) for part in path.split("."))
-
-
-def read_parquet(parser: Parser, path: str) -> Parsed:
-    """The rows of a Parquet file whose columns are the keys of this format.
-
-    Raises SpecdiagError when the file cannot be read.
-    """
-    raise SpecdiagError("not yet", path)

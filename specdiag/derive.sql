@@ -1,0 +1,356 @@
+-- From the rows as parsed (schema raw) to the tables of schema.sql: every convention is converted
+-- here, once. `part` says which run a (source, life, arm) belongs to; `place` orders its files.
+
+-- Figures that no source can mean -------------------------------------------------------------
+
+-- What a run was asked to do, from its own arguments and from the first things it says.
+CREATE TEMP TABLE asked AS
+WITH argument AS (
+    SELECT run, key, arg_max(value, line) AS value
+    FROM config WHERE value NOT IN ('None', 'null', '') GROUP BY run, key
+),
+hint AS (
+    SELECT run, 'draft_tokens' AS what, max("after") AS value FROM event
+    WHERE kind = 'draft_tokens' AND "after" IS NOT NULL GROUP BY run
+    UNION ALL
+    SELECT run, 'verify_width', max("after") FROM event
+    WHERE kind = 'capture_begin' AND name = 'target verify' GROUP BY run
+    UNION ALL
+    SELECT run, 'block', max(value) FROM event WHERE kind = 'hook' AND detail = 'initialized' GROUP BY run
+    UNION ALL
+    SELECT run, 'budget', max("after") FROM event WHERE kind = 'hook' AND detail = 'initialized' GROUP BY run
+)
+SELECT
+    run,
+    bool_or(a.key IS NOT NULL) AS configured,
+    max(upper(a.value)) FILTER (a.key IN ('speculative_algorithm', 'method')) AS algorithm,
+    bool_or(a.key SIMILAR TO '.*(shadow_linear|shadow-linear).*' AND a.value ILIKE 'true') AS shadow,
+    bool_or(a.key SIMILAR TO '.*(ddtree|tree).*' AND a.key LIKE 'spec%' AND a.value NOT ILIKE 'false') AS tree_flag,
+    max(a.value) FILTER (a.key IN ('model_path', 'model')) AS model,
+    max(a.value) FILTER (a.key IN ('speculative_draft_model_path', 'speculative_model', 'draft_model')) AS draft_model,
+    TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_draft_tokens') AS INTEGER) AS draft_tokens,
+    TRY_CAST(max(a.value) FILTER (a.key = 'num_speculative_tokens') AS INTEGER) + 1 AS drafted_plus_one,
+    TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_steps') AS INTEGER) AS draft_steps,
+    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(topk|top_k)') AS INTEGER) AS top_k,
+    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(tree_budget|ddtree_budget)') AS INTEGER) AS budget,
+    TRY_CAST(max(a.value) FILTER (a.key = 'speculative_dflash_block_size') AS INTEGER) AS block,
+    TRY_CAST(max(a.value) FILTER (a.key = 'page_size') AS INTEGER) AS page_size,
+    TRY_CAST(max(a.value) FILTER (a.key = 'decode_log_interval') AS INTEGER) AS log_interval,
+    max(h.value) FILTER (h.what = 'draft_tokens')::INTEGER AS hinted_draft_tokens,
+    max(h.value) FILTER (h.what = 'verify_width')::INTEGER AS verify_width,
+    max(h.value) FILTER (h.what = 'block')::INTEGER AS hinted_block,
+    max(h.value) FILTER (h.what = 'budget')::INTEGER AS hinted_budget
+FROM (SELECT DISTINCT run FROM part)
+LEFT JOIN argument a USING (run)
+LEFT JOIN hint h USING (run)
+GROUP BY run;
+
+-- Steps -----------------------------------------------------------------------------------------
+
+-- Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
+CREATE TEMP TABLE step_row AS
+SELECT p.run, p.place, s.* EXCLUDE (run, life, arm)
+REPLACE (
+    CASE WHEN len(s.depths) = len(s.parents) - 1 THEN list_concat([0], s.depths) ELSE s.depths END AS depths,
+    CASE WHEN len(s.node_tokens) = len(s.parents) - 1
+         THEN list_concat([s.root], s.node_tokens) ELSE s.node_tokens END AS node_tokens,
+    CASE WHEN s.parents IS NOT NULL THEN len(s.parents) - 1 ELSE s.nodes END AS nodes
+)
+FROM raw.step s JOIN part p ON p.source = s.source AND p.life = s.life AND p.arm = coalesce(s.arm, '');
+
+INSERT INTO step BY NAME
+SELECT * EXCLUDE (place) REPLACE (
+    coalesce(finish IS NOT NULL, false)
+    OR lead(line) OVER (PARTITION BY run, request ORDER BY place, line) IS NULL AS last
+)
+FROM step_row;
+
+-- Decode lines ------------------------------------------------------------------------------------
+
+-- How many prompts had been computed when a decode line was printed, by the same rank.
+CREATE TEMP TABLE decode_row AS
+WITH line_of AS (
+    SELECT p.run, p.place, d.source, d.line, coalesce(d.rank, '') AS rank_key, 0 AS prefills
+    FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
+    UNION ALL
+    SELECT p.run, p.place, d.source, d.line, coalesce(d.rank, ''), 1
+    FROM raw.prefill d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
+),
+counted AS (
+    SELECT *, sum(prefills) OVER (PARTITION BY run, rank_key ORDER BY place, line) AS prefills_so_far
+    FROM line_of
+),
+speculating AS (
+    SELECT p.run, bool_or(d.accept_len IS NOT NULL) AS speculates
+    FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
+    GROUP BY p.run
+),
+converted AS (
+    SELECT
+        p.run, p.place, c.prefills_so_far, c.rank_key,
+        d.* EXCLUDE (run, life, arm)
+        REPLACE (
+            coalesce(d.complete, true) AS complete,
+            coalesce(d.accept_len, CASE WHEN NOT s.speculates AND coalesce(a.algorithm, 'NONE') = 'NONE'
+                                        THEN 1 END) AS commit_len,
+            CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len
+        )
+    FROM raw.decode d
+    JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
+    JOIN counted c ON c.source = d.source AND c.line = d.line AND c.prefills = 0
+        AND c.rank_key = coalesce(d.rank, '')
+    JOIN speculating s ON s.run = p.run
+    JOIN asked a ON a.run = p.run
+)
+SELECT * REPLACE (
+    CASE WHEN running > 0 AND tokens_per_s > 0 THEN 1000 * running * commit_len / tokens_per_s END AS step_ms
+)
+FROM converted;
+
+-- A report covers the time since the one before it, idle time included. One that is more than
+-- three times as slow as both neighbours, or as the next where it is the first, spans a gap.
+INSERT INTO decode BY NAME
+WITH neighbour AS (
+    SELECT *,
+        row_number() OVER w AS nth,
+        1.0 / nullif(tokens_per_s / nullif(running, 0), 0) AS token_s,
+        lag(1.0 / nullif(tokens_per_s / nullif(running, 0), 0)) OVER w AS token_s_before,
+        lead(1.0 / nullif(tokens_per_s / nullif(running, 0), 0)) OVER w AS token_s_after,
+        lag(ctx_len) OVER w AS ctx_before,
+        lag(running) OVER w AS running_before,
+        lag(prefills_so_far) OVER w AS prefills_before
+    FROM decode_row
+    WINDOW w AS (PARTITION BY run, rank_key ORDER BY place, line)
+),
+marked AS (
+    SELECT * REPLACE (
+        prefills_so_far > coalesce(prefills_before, 0) AS after_prefill,
+        coalesce(
+            nth = 1
+            OR (token_s > 3 * token_s_after AND (token_s_before IS NULL OR token_s > 3 * token_s_before))
+            OR (token_s_after IS NULL AND token_s > 3 * token_s_before AND NOT ctx_len > 1.5 * ctx_before),
+            false
+        ) AS idle
+    )
+    FROM neighbour
+),
+fit AS (
+    SELECT * REPLACE (
+        complete AND NOT idle AND coalesce(running > 0 AND tokens_per_s > 0, false) AS usable
+    )
+    FROM marked
+)
+SELECT * EXCLUDE (place, prefills_so_far, rank_key, nth, token_s, token_s_before, token_s_after,
+                  ctx_before, running_before, prefills_before)
+REPLACE (usable AND NOT after_prefill AND coalesce(running = running_before, false) AS steady)
+FROM fit;
+
+-- Requests ----------------------------------------------------------------------------------------
+
+-- The first token comes from prefill, not from a step.
+INSERT INTO request BY NAME
+SELECT p.run, r.* EXCLUDE (run, life, arm)
+REPLACE (CASE WHEN r.verify_steps > 0 AND r.completion_tokens > 0
+              THEN (r.completion_tokens - 1) / r.verify_steps END AS commit_len)
+FROM raw.request r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = coalesce(r.arm, '');
+
+-- Problems ----------------------------------------------------------------------------------------
+
+INSERT INTO problem BY NAME
+WITH lived AS (
+    SELECT run, min(line) AS first_served, max(line) AS last_served
+    FROM (SELECT run, line FROM decode UNION ALL
+          SELECT run, line FROM event WHERE kind = 'ready')
+    GROUP BY run
+)
+SELECT p.run, b.* EXCLUDE (run, life, arm)
+REPLACE (
+    coalesce(b.line < l.first_served, true) AS at_start,
+    coalesce(b.line > l.last_served, true) AS fatal,
+    row_number() OVER (PARTITION BY p.run ORDER BY b.time NULLS FIRST, p.place, b.line) = 1 AS first
+)
+FROM raw.problem b
+JOIN part p ON p.source = b.source AND p.life = b.life AND p.arm = ''
+LEFT JOIN lived l ON l.run = p.run;
+
+-- Samples -----------------------------------------------------------------------------------------
+
+INSERT INTO commit_sample
+SELECT run, source, line, time, 'decode', running * coalesce((SELECT log_interval FROM asked a WHERE a.run = decode.run), 40),
+    commit_len, ctx_len, running, tokens_per_s, NULL
+FROM decode WHERE usable AND accept_len IS NOT NULL
+UNION ALL
+SELECT run, source, line, time, 'acceptance',
+    CASE WHEN drafted_tokens > 0 AND commit_len > 1 THEN accepted_tokens / (commit_len - 1) END,
+    coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, drafted_tokens
+FROM acceptance WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL
+UNION ALL
+SELECT run, source, line, time, 'step', 1, commit_len, ctx_len, batch, tokens_per_s, nodes
+FROM step WHERE commit_len IS NOT NULL AND NOT coalesce(warmup, false)
+UNION ALL
+SELECT run, source, line, time, 'request', verify_steps, commit_len, prompt_tokens, NULL, tokens_per_s, proposed_drafts
+FROM request WHERE commit_len IS NOT NULL
+UNION ALL
+SELECT run, source, line, time, 'benchmark', NULL, accept_len, NULL, concurrency, tokens_per_s, NULL
+FROM benchmark WHERE accept_len IS NOT NULL;
+
+INSERT INTO time_sample
+SELECT run, source, line, 'step', true, ctx_len, batch, stage, ms
+FROM (
+    UNPIVOT (SELECT run, source, line, ctx_len, batch, step_ms AS step, draft_ms AS draft, topk_ms AS "top-k",
+                    build_ms AS build, compile_ms AS compile, verify_ms AS verify, walk_ms AS walk,
+                    commit_ms AS "commit"
+             FROM step WHERE NOT coalesce(warmup, false))
+    ON step, draft, "top-k", build, compile, verify, walk, "commit" INTO NAME stage VALUE ms
+)
+WHERE ctx_len > 0 AND ms > 0
+UNION ALL
+SELECT run, source, line, 'step', true, ctx_len, batch, replace(key, '_ms', ''), TRY_CAST(value AS DOUBLE)
+FROM (SELECT run, source, line, ctx_len, batch, unnest(json_keys(other_ms)) AS key, other_ms
+      FROM step WHERE other_ms IS NOT NULL),
+     LATERAL (SELECT json_extract_string(other_ms, '$."' || key || '"') AS value)
+WHERE ctx_len > 0 AND TRY_CAST(value AS DOUBLE) > 0
+UNION ALL
+SELECT run, source, line, 'acceptance', true, ctx_len, batch, stage, ms
+FROM (
+    UNPIVOT (SELECT run, source, line, ctx_len, batch, step_ms AS step, draft_ms AS draft, build_ms AS build,
+                    verify_ms AS verify, commit_ms AS "commit" FROM acceptance)
+    ON step, draft, build, verify, "commit" INTO NAME stage VALUE ms
+)
+WHERE ctx_len > 0 AND ms > 0;
+
+-- A step without a time of its own takes the sum of its stages, if it has them.
+INSERT INTO time_sample
+SELECT run, source, line, kind, true, any_value(ctx_len), any_value(running), 'step', sum(ms)
+FROM time_sample
+GROUP BY run, source, line, kind
+HAVING NOT bool_or(stage = 'step') AND count(*) >= 2;
+
+INSERT INTO time_sample
+SELECT run, source, line, 'decode', false, ctx_len, running, 'step', step_ms
+FROM decode WHERE steady AND ctx_len > 0 AND step_ms > 0;
+
+-- Which definition of `accept rate` a log was written with -------------------------------------------
+
+-- Each is fitted to the run's own pairs (L = accept len, r = rate), both printed with two decimals:
+--   drafts_per_proposed   r = (L - 1) / (N - 1)   SGLang from 0.5.11
+--   commit_per_proposed   r = L / N               SGLang 0.5.5 to 0.5.10, and 0.5.3 with N = steps + 1
+CREATE TEMP TABLE rate_fit AS
+WITH pair AS (
+    SELECT DISTINCT run, accept_len AS l, accept_rate AS r FROM decode
+    WHERE usable AND accept_len >= 1 AND accept_rate IS NOT NULL
+),
+width AS (
+    SELECT run,
+        round(median((l - 1) / r) FILTER (r >= 0.02)) AS drafts_width,
+        round(median(l / r) FILTER (r >= 0.02)) AS commit_width,
+        count(*) AS pairs
+    FROM pair GROUP BY run
+),
+fitted AS (
+    SELECT run, any_value(pairs) AS pairs, any_value(drafts_width) AS drafts_width, any_value(commit_width) AS commit_width,
+        avg((abs(r - coalesce((l - 1) / drafts_width, 0)) <= 0.0051 + 0.0051 / coalesce(drafts_width, 1))::INTEGER) AS drafts_share,
+        avg((abs(r - l / commit_width) <= 0.0051 + 0.0051 / commit_width)::INTEGER) AS commit_share
+    FROM pair JOIN width USING (run) GROUP BY run
+)
+SELECT run,
+    CASE
+        WHEN drafts_share >= 0.95 AND drafts_share >= coalesce(commit_share, 0) THEN 'drafts_per_proposed'
+        WHEN commit_share >= 0.95 THEN 'commit_per_proposed'
+    END AS formula,
+    drafts_width, commit_width, pairs
+FROM fitted;
+
+-- Facts of a run -------------------------------------------------------------------------------------
+
+INSERT INTO run BY NAME
+WITH accept AS (
+    SELECT run, kind,
+        sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS accept_len,
+        row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request', 'benchmark'], kind)) AS nth
+    FROM commit_sample GROUP BY run, kind
+),
+timed AS (
+    SELECT run, median(ms) AS step_ms, bool_or(measured) AS measured, min(ctx_len) AS ctx_min, max(ctx_len) AS ctx_max
+    FROM (SELECT *, max(measured::INTEGER) OVER (PARTITION BY run) AS best FROM time_sample WHERE stage = 'step')
+    WHERE measured::INTEGER = best GROUP BY run
+),
+decoded AS (
+    SELECT run, median(tokens_per_s) FILTER (usable) AS tokens_per_s, median(running) FILTER (usable) AS running,
+        min(ctx_len) FILTER (usable) AS ctx_min, max(ctx_len) FILTER (usable) AS ctx_max, count(*) AS rows,
+        bool_or(accept_len IS NOT NULL) AS accepts, min(time) AS started, max(time) AS ended
+    FROM decode GROUP BY run
+),
+stepped AS (
+    SELECT run, count(*) AS rows, mode(upper(coalesce(algorithm, mode))) AS executed,
+        bool_or(mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%') AS tree,
+        bool_or(mode ILIKE 'shadow%') AS shadow,
+        mode(upper(coalesce(algorithm_requested, algorithm, mode))) AS requested,
+        max(commit_len) > 1 OR max(nodes) > 0 AS speculates,
+        mode(coalesce(budget_requested, budget)) AS budget, mode(top_k) AS top_k,
+        sum(commit_len) / nullif(sum(step_ms), 0) * 1000 AS tokens_per_s, median(batch) AS running,
+        min(ctx_len) AS ctx_min, max(ctx_len) AS ctx_max
+    FROM step WHERE NOT coalesce(warmup, false) GROUP BY run
+),
+counted AS (
+    SELECT run, mode(budget) AS budget, mode(top_k) AS top_k, count(*) AS rows, median(tokens_per_s) AS tokens_per_s
+    FROM acceptance GROUP BY run
+),
+hooked AS (
+    SELECT run, max(upper(name)) FILTER (kind = 'hook') AS executed,
+        bool_or(kind = 'hook' AND name ILIKE '%tree%') AS tree, bool_or(kind = 'ready') AS ready,
+        min(time) AS started, max(time) AS ended, count(*) FILTER (kind <> 'arguments') AS rows
+    FROM event GROUP BY run
+),
+measured AS (
+    SELECT run, arg_max(tokens_per_s, line) AS tokens_per_s, any_value(upper(algorithm)) AS algorithm,
+        any_value(model) AS model, max(accept_len) AS accept_len
+    FROM benchmark GROUP BY run
+),
+answered AS (
+    SELECT run, bool_or(verify_steps > 0) AS speculates FROM request GROUP BY run
+)
+SELECT
+    a.run,
+    CASE
+        WHEN a.algorithm IN ('NONE', 'NULL') THEN 'NONE'
+        WHEN a.algorithm IS NOT NULL THEN replace(a.algorithm, 'NEXTN', 'EAGLE')
+        WHEN s.requested IS NOT NULL THEN s.requested
+        WHEN m.algorithm IS NOT NULL THEN m.algorithm
+        WHEN a.configured AND a.model IS NOT NULL AND NOT coalesce(d.accepts, false) THEN 'NONE'
+    END AS algorithm,
+    coalesce(s.executed, h.executed) AS executed,
+    coalesce(a.algorithm NOT IN ('NONE', 'NULL'), false) OR coalesce(d.accepts, false) OR coalesce(s.speculates, false)
+        OR coalesce(c.rows > 0, false) OR coalesce(q.speculates, false) OR coalesce(m.accept_len IS NOT NULL, false) AS speculates,
+    coalesce(a.algorithm SIMILAR TO '.*(DDTREE|TREEFLASH).*', false) OR coalesce(s.tree, false) OR coalesce(h.tree, false)
+        OR coalesce(a.tree_flag, false) OR (coalesce(a.top_k, 1) > 1 AND coalesce(a.algorithm, 'NONE') <> 'NONE')
+        OR coalesce(c.budget IS NOT NULL, false) AS tree,
+    coalesce(a.shadow, false) OR coalesce(s.shadow, false) AS shadow,
+    coalesce(d.rows > 0, false) OR coalesce(h.rows > 0, false) AS server,
+    coalesce(a.model, m.model) AS model, a.draft_model,
+    coalesce(a.draft_tokens, a.hinted_draft_tokens, a.verify_width, a.drafted_plus_one, a.block, a.hinted_block) AS draft_tokens,
+    a.draft_steps,
+    coalesce(a.budget, c.budget, s.budget, a.hinted_budget) AS budget,
+    coalesce(c.top_k, s.top_k, a.top_k) AS top_k,
+    coalesce(a.block, a.hinted_block) AS block,
+    a.page_size, a.log_interval,
+    coalesce(h.ready, false) OR coalesce(d.rows > 0, false) AS ready,
+    coalesce(d.rows > 0, false) OR coalesce(s.rows > 0, false) AS served,
+    f.formula AS rate_formula,
+    x.accept_len, x.kind AS accept_len_from,
+    coalesce(d.tokens_per_s, s.tokens_per_s, m.tokens_per_s, c.tokens_per_s) AS tokens_per_s,
+    t.step_ms, t.measured AS step_ms_measured,
+    coalesce(t.ctx_min, d.ctx_min, s.ctx_min) AS ctx_min, coalesce(t.ctx_max, d.ctx_max, s.ctx_max) AS ctx_max,
+    coalesce(d.running, s.running) AS running,
+    least(d.started, h.started) AS started, greatest(d.ended, h.ended) AS ended
+FROM asked a
+LEFT JOIN accept x ON x.run = a.run AND x.nth = 1
+LEFT JOIN timed t ON t.run = a.run
+LEFT JOIN decoded d ON d.run = a.run
+LEFT JOIN stepped s ON s.run = a.run
+LEFT JOIN counted c ON c.run = a.run
+LEFT JOIN hooked h ON h.run = a.run
+LEFT JOIN measured m ON m.run = a.run
+LEFT JOIN answered q ON q.run = a.run
+LEFT JOIN rate_fit f ON f.run = a.run
+ORDER BY a.run;

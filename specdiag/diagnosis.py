@@ -1,0 +1,184 @@
+"""Runs, rules and findings put together: causes before consequences, the worst first, with proof."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from specdiag import bundled, parser, rule, store
+from specdiag import source as sources
+from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
+from specdiag.rule import SEVERITIES, Decision, Hit, Rule
+from specdiag.source import Source
+from specdiag.store import Progress, Store
+
+QUOTED = 4  # proof lines a finding
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line that proves a finding."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass
+class Finding:
+    """One rule on one run, or on a run against another."""
+
+    id: str
+    rule: Rule
+    run: str
+    against: str | None
+    severity: str
+    message: str
+    impact: float | None
+    values: dict[str, Any]
+    evidence: list[Evidence]
+    explained_by: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with its files and the facts of table run."""
+
+    name: str
+    sources: list[dict[str, Any]]
+    facts: dict[str, Any]
+
+
+@dataclass
+class Diagnosis:
+    """All that a report needs."""
+
+    runs: list[Run]
+    findings: list[Finding]  # the worst first; consequences included, see explained_by
+    results: list[Decision]
+    rules: list[Rule]
+    notices: list[Notice]
+    broken: list[SpecdiagError] = field(default_factory=list)  # rules that did not run
+
+    @property
+    def causes(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.explained_by is None]
+
+    def consequences(self, finding: Finding) -> list[Finding]:
+        return [one for one in self.findings if one.explained_by == finding.id]
+
+    def worst(self) -> str | None:
+        return self.findings[0].severity if self.findings else None
+
+
+def definitions(
+    parser_folders: list[Path], rule_folders: list[Path]
+) -> tuple[list[parser.Parser], list[Rule], list[SpecdiagError]]:
+    """Every parser and rule, and the user's files among them that are broken."""
+    broken: list[SpecdiagError] = []
+    parsers: list[parser.Parser] = []
+    for path in bundled.definitions(bundled.PARSERS, parser_folders, ".toml"):
+        try:
+            parsers.append(parser.load(path))
+        except SpecdiagError as error:
+            broken.append(error)
+    rules: list[Rule] = []
+    for path in bundled.definitions(bundled.RULES, rule_folders, ".sql"):
+        try:
+            rules.append(rule.load(path))
+        except SpecdiagError as error:
+            broken.append(error)
+    return parsers, rules, broken
+
+
+def analyze(
+    files: list[Source], parsers: list[parser.Parser], rules: list[Rule],
+    params: Mapping[str, Mapping[str, Any]], progress: Progress | None = None,
+) -> tuple[Diagnosis, Store]:  # fmt: skip
+    """Read files, run the rules, and put what they find in order.
+
+    Raises SpecdiagError (exit code 3) when no file could be read.
+    """
+    chosen = rule.parameters(rules, params)
+    filled = store.load(files, parsers, progress)
+    if not any(reading.lines for reading in filled.readings):
+        first = filled.notices[0] if filled.notices else Notice("nothing was read")
+        raise SpecdiagError(first.what, first.where, first.help, NOTHING_READ)
+    filled.db.execute(rule.MACROS)
+    hits: list[tuple[Rule, Hit]] = []
+    results: list[Decision] = []
+    broken: list[SpecdiagError] = []
+    for one in rules:
+        try:
+            found, decided = rule.apply(one, filled.db, chosen[one.name])
+        except SpecdiagError as error:
+            broken.append(error)
+            continue
+        hits += [(one, hit) for hit in found]
+        results += decided
+    findings = _findings(hits, filled)
+    _explain(findings)
+    return Diagnosis(_runs(filled), findings, results, rules, filled.notices, broken), filled
+
+
+def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
+    texts = _quote([hit for _, hit in hits], filled)
+    order = {severity: n for n, severity in enumerate(SEVERITIES)}
+    hits.sort(key=lambda h: (order[h[1].severity], -(h[1].impact or 0), h[0].name, h[1].run))
+    seen: dict[str, int] = defaultdict(int)
+    findings = []
+    for one, hit in hits:
+        name = f"{one.name}@{hit.run}"
+        seen[name] += 1
+        findings.append(
+            Finding(
+                id=name if seen[name] == 1 else f"{name}#{seen[name]}",
+                rule=one, run=hit.run, against=hit.against, severity=hit.severity,
+                message=hit.message, impact=hit.impact, values=hit.values,
+                evidence=[
+                    Evidence(filled.readings[source].source.name, line, texts[source, line])
+                    for source, line in hit.places[:QUOTED] if (source, line) in texts
+                ],
+            )
+        )  # fmt: skip
+    return findings
+
+
+def _quote(hits: list[Hit], filled: Store) -> dict[tuple[int, int], str]:
+    wanted: dict[int, set[int]] = defaultdict(set)
+    for hit in hits:
+        for source, line in hit.places[:QUOTED]:
+            wanted[source].add(line)
+    return {
+        (source, line): text
+        for source, numbers in wanted.items()
+        for line, text in sources.quote(filled.readings[source].source, numbers).items()
+    }
+
+
+def _explain(findings: list[Finding]) -> None:
+    """Nest what follows from something else on the same run: one cause, one alarm."""
+    for finding in findings:
+        for cause in findings:
+            if cause is finding or finding.rule.name not in cause.rule.explains:
+                continue
+            if cause.run in (finding.run, finding.against) and cause.explained_by != finding.id:
+                finding.explained_by = cause.id
+                break
+
+
+def _runs(filled: Store) -> list[Run]:
+    files: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in filled.rows(
+        """SELECT DISTINCT p.run, s.source, s.path, s.format, s.lines, s.parsed
+           FROM part p JOIN source s USING (source) ORDER BY p.run, s.source"""
+    ):
+        files[row["run"]].append({k: row[k] for k in ("path", "format", "lines", "parsed")})
+    runs = []
+    for row in filled.rows("SELECT * FROM run ORDER BY run"):
+        facts = {key: value for key, value in row.items() if key != "run" and value is not None}
+        runs.append(Run(row["run"], files[row["run"]], {k: rule.plain(v) for k, v in facts.items()}))
+    return runs

@@ -1,0 +1,223 @@
+"""A rule: a SQL file whose leading comment is TOML, applied to the store.
+
+A row that comes back is a finding on its `run`. Columns of a row with a meaning of their own:
+`message`, `against` (the run it is compared with), `severity` (instead of the header's), `impact`
+(share of throughput lost, 0-1) and `lines` (a list of `at(source, line)`: the proof). All others
+are the finding's values. The header:
+
+    title, severity, why, fix, enable, explains, params   as in the rules beside this one
+    needs    { table = [columns] }: the rows that decide it; a table with [] may be empty
+    enough   how many such rows a run must have
+    applies  a column of table run: where it is false, the rule is not applicable; where it is
+             true and rows are missing, the rule is undecided
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from specdiag.errors import SpecdiagError
+
+SEVERITIES = ("critical", "high", "medium", "low", "info")
+SPECIAL = ("run", "message", "against", "severity", "impact", "lines")
+FREE = ("run", "config")  # tables that every run has a say in; they decide nothing by themselves
+
+# The only words that SQL has to be taught: a place in a file, and the first few of them.
+MACROS = """
+CREATE MACRO at(source, line) AS {'source': source, 'line': line};
+CREATE MACRO first_few(places) AS list_sort(list_distinct(places))[:4];
+"""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule. `name` is the stem of its file."""
+
+    name: str
+    path: Path
+    sql: str
+    title: str
+    severity: str
+    why: str
+    fix: tuple[str, ...]
+    needs: Mapping[str, tuple[str, ...]]
+    enough: int = 1
+    applies: str = ""
+    enable: str = ""
+    explains: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A row that a rule returned."""
+
+    run: str
+    message: str
+    severity: str
+    against: str | None
+    impact: float | None
+    places: tuple[tuple[int, int], ...]  # (source, line)
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a rule says of a run: finding, pass, not applicable or undecided, and why."""
+
+    rule: str
+    run: str
+    result: str
+    reason: str
+
+
+def load(path: Path) -> Rule:
+    """The rule in a SQL file.
+
+    Raises SpecdiagError with file, place and reason when the header is broken.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecdiagError(f"rule cannot be read: {error}", str(path)) from None
+    header = []
+    for line in text.splitlines():
+        if not line.startswith("--"):
+            break
+        header.append(re.sub(r"^-- ?", "", line))
+    try:
+        data = tomllib.loads("\n".join(header))
+        unknown = set(data) - set(Rule.__annotations__)
+        if unknown:
+            raise ValueError(f"unknown key {', '.join(sorted(unknown))}")
+        if data["severity"] not in SEVERITIES:
+            raise ValueError(f"severity {data['severity']!r} is none of {', '.join(SEVERITIES)}")
+        return Rule(
+            name=path.stem, path=path, sql=text, title=data["title"], severity=data["severity"],
+            why=data["why"], fix=tuple(data["fix"]), enough=int(data.get("enough", 1)),
+            needs={table: tuple(columns) for table, columns in data["needs"].items()},
+            applies=data.get("applies", ""), enable=data.get("enable", ""),
+            explains=tuple(data.get("explains", [])), params=data.get("params", {}),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"no key {error}" if isinstance(error, KeyError) else str(error)
+        raise SpecdiagError(
+            f"rule header is wrong: {what}", str(path),
+            "the leading -- lines are TOML; compare with `specdiag explain depth_contradicts_commit`",
+        ) from None  # fmt: skip
+
+
+def parameters(rules: list[Rule], given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The parameters of every rule, with what the user set.
+
+    Raises SpecdiagError for a rule or a parameter that does not exist.
+    """
+    found = {rule.name: dict(rule.params) for rule in rules}
+    for name, values in given.items():
+        if name not in found:
+            raise SpecdiagError(f"no rule is called {name}", "", "see `specdiag rules`")
+        for key, value in values.items():
+            if key not in found[name]:
+                known = ", ".join(found[name]) or "none"
+                raise SpecdiagError(f"rule {name} has no parameter {key}", "", f"it has: {known}")
+            default = found[name][key]
+            if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)
+            if type(value) is not type(default):
+                raise SpecdiagError(
+                    f"parameter {key} of rule {name} cannot be {value!r}", "",
+                    f"its default is {default!r}",
+                )  # fmt: skip
+            found[name][key] = value
+    return found
+
+
+def apply(
+    rule: Rule, db: duckdb.DuckDBPyConnection, params: Mapping[str, Any]
+) -> tuple[list[Hit], list[Decision]]:
+    """What a rule finds, and its decision on every run.
+
+    Raises SpecdiagError when the SQL does not run.
+    """
+    try:
+        decisions = _decidable(rule, db)
+        cursor = db.execute(rule.sql, dict(params))
+        names = [column[0] for column in cursor.description or []]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        hits = [_hit(rule, row) for row in rows if decisions.get(row["run"], "pass") == "pass"]
+    except (duckdb.Error, KeyError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise SpecdiagError(
+            f"rule {rule.name} does not run: {first}", str(rule.path),
+            "tables and columns are listed by `specdiag query 'DESCRIBE decode'`",
+        ) from None  # fmt: skip
+    found = {hit.run for hit in hits}
+    results = []
+    for run, decision in sorted(decisions.items()):
+        if run in found:
+            results.append(Decision(rule.name, run, "finding", ""))
+        elif decision == "pass":
+            results.append(Decision(rule.name, run, "pass", ""))
+        else:
+            result, _, reason = decision.partition(": ")
+            results.append(Decision(rule.name, run, result, reason))
+    return hits, results
+
+
+def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    applies = f"coalesce({rule.applies}, false)" if rule.applies else "NULL"
+    asked = dict(db.execute(f"SELECT run, {applies} FROM run").fetchall())
+    decided = {
+        run: "pass" if wanted is not False else "not applicable: " for run, wanted in asked.items()
+    }
+    for table, columns in rule.needs.items():
+        if not columns or table in FREE:
+            continue
+        given = " AND ".join(f'"{column}" IS NOT NULL' for column in columns)
+        counts = dict(
+            db.execute(f"SELECT run, count(*) FROM {table} WHERE {given} GROUP BY run").fetchall()
+        )
+        for run, wanted in asked.items():
+            rows = counts.get(run, 0)
+            if rows >= rule.enough or decided[run] != "pass":
+                continue
+            if rows == 0 and wanted is None:
+                decided[run] = "not applicable: "
+            else:
+                have = f"{rows} of {rule.enough} rows of {table} with {', '.join(columns)}"
+                decided[run] = f"undecided: {have}" + (f"; {rule.enable}" if rule.enable else "")
+    return decided
+
+
+def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
+    places = tuple((p["source"], p["line"]) for p in row.get("lines") or [] if p and p["line"])
+    impact = row.get("impact")
+    return Hit(
+        run=row["run"],
+        message=row["message"],
+        severity=row.get("severity") or rule.severity,
+        against=row.get("against"),
+        impact=None if impact is None else min(1.0, max(0.0, float(impact))),
+        places=places,
+        values={name: plain(value) for name, value in row.items() if name not in SPECIAL},
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it, floats with as many digits as anybody wants to read."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)

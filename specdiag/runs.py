@@ -1,0 +1,167 @@
+"""Which rows belong to which run.
+
+A run is one life of a server, one run of the bundled runtime, or one benchmark. Files are cut
+where a server starts again; arms inside a trace are runs of their own; ranks and rotated parts of
+one server are one run; benchmark output and traces join the run of the server beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePath
+
+RANK = re.compile(r"(?i)[-_.]?(?:rank|tp|dp|pp|ep|node|shard)[-_]?[0-9]+")
+ROTATED = re.compile(r"(?:\.(?:gz|zst|[0-9]{1,3}|20[0-9]{2}-?[0-9]{2}-?[0-9]{2}))+$")
+SERVERS = ("decode", "prefill", "event", "problem")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of a file between two starts, or of one arm of a trace."""
+
+    source: int
+    life: int  # 0 before the first start in the file
+    arm: str
+    server: bool  # a server wrote it
+    empty: bool  # arguments only: printed twice, or a start of which nothing else is left
+    algorithm: str | None
+    started: datetime | None
+    ended: datetime | None
+
+
+@dataclass(frozen=True)
+class File:
+    """What naming needs to know of an input file."""
+
+    source: int
+    path: str
+    format: str
+    given: bool  # on the command line, not found in a folder
+
+    @property
+    def folder(self) -> str:
+        return str(PurePath(self.path).parent)
+
+    @property
+    def series(self) -> str:
+        """The name without rank and rotation: the same for all parts of one server's log."""
+        return RANK.sub("", ROTATED.sub("", PurePath(self.path).name))
+
+    @property
+    def stem(self) -> str:
+        return re.sub(r"\.(?:log|txt|jsonl?|ndjson|out|err|parquet|prom)$", "", self.series)
+
+
+def assign(files: list[File], parts: list[Part]) -> list[tuple[Part, str, int]]:
+    """Every part with the name of its run and its place among the run's parts."""
+    names: list[tuple[Part, str]] = []
+    taken: set[str] = set()
+    for title, group in _groups(files):
+        base = title
+        if base in taken:  # the same name in two folders
+            base = str(PurePath(group[0].folder, title))
+        taken.add(base)
+        sources = {file.source: file for file in group}
+        mine = [part for part in parts if part.source in sources]
+        names += _name(base, sources, mine)
+    order = sorted(names, key=lambda n: (n[1], n[0].started or datetime.min, n[0].source, n[0].life))
+    place: dict[str, int] = defaultdict(int)
+    found = []
+    for part, run in order:
+        found.append((part, run, place[run]))
+        place[run] += 1
+    return found
+
+
+def _groups(files: list[File]) -> list[tuple[str, list[File]]]:
+    """Files that may be one run: those of a folder, or of one stem where a format comes twice."""
+    folders: dict[str, list[File]] = defaultdict(list)
+    for file in files:
+        folders[file.folder if file.path != "<stdin>" else "<stdin>"].append(file)
+    groups: list[tuple[str, list[File]]] = []
+    for folder, members in folders.items():
+        series: dict[str, set[str]] = defaultdict(set)
+        for file in members:
+            series[file.format].add(file.series)
+        if all(len(names) == 1 for names in series.values()):
+            found_by_folder = not any(file.given for file in members)
+            title = PurePath(folder).name if found_by_folder else ""
+            groups.append((title or _main(members).stem, members))
+            continue
+        stems: dict[str, list[File]] = {}
+        for file in sorted(members, key=lambda f: (len(f.stem), f.path)):
+            owner = next((s for s in stems if file.stem == s or file.stem.startswith(s + ".")), file.stem)
+            stems.setdefault(owner, []).append(file)
+        groups += stems.items()
+    return groups
+
+
+def _main(files: list[File]) -> File:
+    return next((file for file in files if file.format.endswith("_server")), files[0])
+
+
+def _name(base: str, files: dict[int, File], parts: list[Part]) -> list[tuple[Part, str]]:
+    servers = [part for part in parts if part.server]
+    named: list[tuple[Part, str]] = []
+    lives = _lives(servers)
+    for number, life in enumerate(lives, start=1):
+        run = base if number == 1 else f"{base}#{number}"
+        named += [(part, run) for part in life]
+    others = [part for part in parts if not part.server]
+    asked = {part.algorithm for part in servers if part.algorithm}
+    per_source: dict[int, list[Part]] = defaultdict(list)
+    for part in others:
+        per_source[part.source].append(part)
+    free = not lives  # the base name, where no server has it
+    for source, mine in per_source.items():
+        mine = [part for part in mine if not part.empty] or mine
+        contradicts = any(p.algorithm and asked and p.algorithm not in asked for p in mine)
+        if len(mine) == 1 and len(lives) <= 1 and not contradicts:
+            named.append((mine[0], base))
+            continue
+        stem = base if free else files[source].stem
+        free = False
+        arms = len({part.arm for part in mine}) > 1
+        for number, part in enumerate(mine, start=1):
+            run = f"{stem}:{part.arm}" if arms else stem
+            if not arms and (number > 1 or any(run == taken for _, taken in named)):
+                run = f"{stem}#{number}"
+            named.append((part, run))
+    return named
+
+
+def _lives(parts: list[Part]) -> list[list[Part]]:
+    """Server parts in order of time, grouped into lives."""
+    ordered = sorted(parts, key=lambda p: (p.started or datetime.min, p.source, p.life))
+    lives: list[list[Part]] = []
+    waiting: list[Part] = []  # what was printed before the banner belongs to the start after it
+    for part in ordered:
+        current = lives[-1] if lives else None
+        if part.empty:
+            waiting.append(part)
+        elif current and (part.life == 0 or _beside(part, current)):
+            current += [*waiting, part]
+            waiting = []
+        else:
+            lives.append([*waiting, part])
+            waiting = []
+    if waiting:
+        if lives:
+            lives[-1] += waiting
+        else:
+            lives.append(waiting)
+    return lives
+
+
+def _beside(part: Part, life: list[Part]) -> bool:
+    """Another rank's or node's log of the same life: another file, at the same time."""
+    if any(part.source == other.source for other in life):
+        return False
+    ends = [other.ended for other in life if other.ended]
+    starts = [other.started for other in life if other.started]
+    if not (ends and starts and part.started):
+        return False
+    return min(starts) <= part.started <= max(ends) and part.algorithm == life[0].algorithm

@@ -1,0 +1,302 @@
+"""Files into DuckDB: parsed blocks become rows, rows become runs, and the door is locked."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from specdiag import bundled, lines, parser, records, runs
+from specdiag import source as sources
+from specdiag.errors import Notice
+from specdiag.parser import Parsed, Parser
+from specdiag.source import Block, Source
+
+DATA = (
+    "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
+    "problem", "metric",
+)  # fmt: skip
+DERIVED = ("decode", "step", "request", "problem")  # filled by derive.sql; the rest are copied
+WORKERS = 2  # string kernels use one core a block
+LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Reading:
+    """What became of one file."""
+
+    source: Source
+    format: str = ""
+    lines: int = 0
+    understood: int = 0
+    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
+    strangers: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def parsed(self) -> float:
+        return self.understood / self.lines if self.lines else 0.0
+
+
+@dataclass
+class Store:
+    """The tables of schema.sql, filled and locked, with what happened on the way."""
+
+    db: duckdb.DuckDBPyConnection
+    readings: list[Reading]
+    notices: list[Notice]
+
+    def rows(self, sql: str, parameters: Any = None) -> list[dict[str, Any]]:
+        """The result of a query as dicts."""
+        cursor = self.db.execute(sql, parameters)
+        names = [column[0] for column in cursor.description or []]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def open_empty() -> duckdb.DuckDBPyConnection:
+    """An in-memory database with every table of schema.sql, empty."""
+    db = duckdb.connect(config={"python_enable_replacements": False})
+    db.execute(bundled.SCHEMA.read_text(encoding="utf-8"))
+    return db
+
+
+def lock(db: duckdb.DuckDBPyConnection) -> None:
+    """No file, no network, no extension, and no way to change that: for SQL from rule files."""
+    db.execute("SET enable_external_access = false")
+    db.execute("SET lock_configuration = true")
+
+
+def load(
+    files: list[Source], parsers: list[Parser], progress: Progress | None = None
+) -> Store:
+    """Read all files into a locked store."""
+    db = open_empty()
+    _stage(db)
+    readings = []
+    for number, file in enumerate(files):
+        readings.append(_read(db, number, file, parsers, progress or (lambda done: None)))
+    _assign(db, readings)
+    _derive(db)
+    _fill_sources(db, readings)
+    lock(db)
+    return Store(db, readings, [note for reading in readings for note in reading.source.notices])
+
+
+# Reading
+
+
+def _stage(db: duckdb.DuckDBPyConnection) -> None:
+    db.execute("CREATE SCHEMA raw")
+    for table in DATA:
+        db.execute(
+            f"CREATE TABLE raw.{table} AS SELECT *, 0::INTEGER AS life, NULL::VARCHAR AS arm "
+            f"FROM {table} LIMIT 0"
+        )
+
+
+def _read(
+    db: duckdb.DuckDBPyConnection, number: int, file: Source, parsers: list[Parser],
+    progress: Progress,
+) -> Reading:  # fmt: skip
+    reading = Reading(file)
+    chosen, head = _recognise(file, parsers)
+    if chosen is None:
+        progress(file.size())
+        return reading
+    reading.format = chosen.name
+    starts: list[int] = []
+    for block, parsed in _parsed(file, chosen, head):
+        starts += sorted(parsed.starts)
+        for table, frames in parsed.frames.items():
+            for frame in frames:
+                _insert(db, number, table, frame, starts)
+        reading.lines += parsed.lines
+        reading.understood += parsed.understood
+        reading.unread += parsed.unread
+        reading.strangers += parsed.strangers[: max(0, records.SHOWN - len(reading.strangers))]
+        progress(len(block.data))
+    _report(reading)
+    return reading
+
+
+def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list[str]]:
+    head = sources.head(file)
+    if head.startswith(sources.PARQUET):
+        from specdiag import parquet
+
+        return parquet.recognise(file, parsers), []
+    if not head.strip(b"\0 \r\n\t"):
+        for _ in sources.blocks(Source(file.name, file.path, notices=file.notices)):
+            break
+        if not file.notices:
+            file.warn("the file is empty")
+        return None, []
+    if _is_binary(head):
+        file.warn("this is a binary file, and none that specdiag reads", "give it text or JSON logs")
+        return None, []
+    head = lines.unwrapped(head)
+    chosen, all_best = parser.recognise(parsers, head)
+    if chosen is None:
+        file.warn(
+            "no parser knows this file", "see what is known with `specdiag parsers`; more with --parsers"
+        )
+    elif len(all_best) > 1:
+        names = " and ".join(one.name for one in all_best)
+        file.warn(f"{names} both claim this file; it is read as {chosen.name}")
+    return chosen, head.decode("utf-8", "replace").splitlines()
+
+
+def _is_binary(head: bytes) -> bool:
+    sample = head[:4096]
+    odd = sum(1 for byte in sample if byte < 9 or 13 < byte < 27 or 27 < byte < 32)
+    return odd > len(sample) / 10 and sample.count(0) < len(sample) / 2 or b"\0\0\0\0" in sample
+
+
+def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Block, Parsed]]:
+    """The blocks of a file and what they gave, in order, two at a time."""
+    if file.magic() == sources.PARQUET:
+        from specdiag import parquet
+
+        yield Block(b"", 1), parquet.read(file, chosen)
+        return
+    wrapper = lines.wrapper_of(chosen, head)
+    blocks = sources.blocks(file, chosen.boundary.encode())
+    if chosen.format == "json" and records.is_document("\n".join(head[:3]).encode()):
+        blocks = _document(file)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        waiting: deque[tuple[Block, Future[Parsed]]] = deque()
+        for block in blocks:
+            waiting.append(
+                (block, pool.submit(parser.read, chosen, block.data, block.line, wrapper))
+            )
+            if len(waiting) > WORKERS:
+                first, result = waiting.popleft()
+                yield first, result.result()
+        for first, result in waiting:
+            yield first, result.result()
+
+
+def _document(file: Source) -> Iterator[Block]:
+    data = bytearray()
+    for block in sources.blocks(file):
+        data += block.data
+        if len(data) > LARGEST_DOCUMENT:
+            file.warn(f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read")
+            return
+    yield Block(records.split_document(bytes(data)), 1)
+
+
+def _insert(
+    db: duckdb.DuckDBPyConnection, number: int, table: str, frame: pl.DataFrame, starts: list[int]
+) -> None:
+    if starts:
+        life = pl.Series(starts).search_sorted(frame.get_column("line"), side="right")
+        frame = frame.with_columns(life.cast(pl.Int32).alias("life"))
+    else:
+        frame = frame.with_columns(pl.lit(0, pl.Int32).alias("life"))
+    frame = frame.with_columns(pl.lit(number, pl.Int32).alias("source"))
+    frame = frame.select(column for column in frame.columns if column in _columns(db, table))
+    db.register("incoming", records.Handover(frame))
+    db.execute(f"INSERT INTO raw.{table} BY NAME SELECT * FROM incoming")
+    db.unregister("incoming")
+
+
+def _columns(db: duckdb.DuckDBPyConnection, table: str) -> set[str]:
+    return {name for name, *_ in db.execute(f"DESCRIBE raw.{table}").fetchall()}
+
+
+def _report(reading: Reading) -> None:
+    file = reading.source
+    if reading.strangers:
+        missed = reading.lines - reading.understood
+        what = "record is not valid JSON" if reading.format and _is_json(reading) else "line is not understood"
+        if missed > 1:
+            what = what.replace("record is", "records are").replace("line is", "lines are")
+        number, text = reading.strangers[0]
+        file.warn(f"{missed} {what}, the first: {text.strip()[:80]!r}", line=number)
+    for (table, name), count in sorted(reading.unread.items()):
+        file.warn(f"field {name!r} of table {table} not understood in {count} lines")
+
+
+def _is_json(reading: Reading) -> bool:
+    return reading.strangers[0][1].lstrip().startswith(("{", "["))
+
+
+# Runs
+
+
+def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
+    """Table part: the run, and the place in it, of every (source, life, arm)."""
+    files = [
+        runs.File(n, reading.source.name, reading.format, reading.source.given)
+        for n, reading in enumerate(readings) if reading.format
+    ]  # fmt: skip
+    told = ("weights", "capacity", "capture_begin", "ready", "hook")
+    union = " UNION ALL ".join(
+        f"SELECT source, life, coalesce(arm, '') AS arm, '{table}' AS \"table\", {time} AS time, "
+        f"{'kind' if table == 'event' else 'NULL'} AS kind FROM raw.{table}"
+        for table, time in ((t, "NULL" if t == "step" else "time") for t in DATA)
+    )
+    rows = db.execute(
+        f"""
+        SELECT r.source, r.life, r.arm,
+            any_value(r.source) IN (SELECT source FROM (VALUES {_servers(readings)}) v(source)) AS server,
+            NOT bool_or("table" NOT IN ('config', 'event') OR kind IN {told}) AS empty,
+            (SELECT max(upper(value)) FROM raw.config c WHERE c.source = r.source AND c.life = r.life
+             AND key IN ('speculative_algorithm', 'method')) AS algorithm,
+            (SELECT max(upper(algorithm)) FROM raw.benchmark b WHERE b.source = r.source AND b.life = r.life) AS bench,
+            (SELECT max(upper(algorithm)) FROM raw.step s WHERE s.source = r.source AND s.life = r.life
+             AND coalesce(s.arm, '') = r.arm) AS stepped,
+            min(r.time), max(r.time)
+        FROM ({union}) r GROUP BY r.source, r.life, r.arm ORDER BY r.source, r.life, r.arm
+        """
+    ).fetchall()
+    parts = [
+        runs.Part(source, life, arm, server, empty, algorithm or bench or stepped, start, end)
+        for source, life, arm, server, empty, algorithm, bench, stepped, start, end in rows
+    ]
+    db.execute("CREATE TABLE part (source INTEGER, life INTEGER, arm VARCHAR, run VARCHAR, place INTEGER)")
+    found = [(p.source, p.life, p.arm, run, place) for p, run, place in runs.assign(files, parts)]
+    if found:
+        frame = pl.DataFrame(
+            found, schema=["source", "life", "arm", "run", "place"], orient="row"
+        ).cast({"source": pl.Int32, "life": pl.Int32, "arm": pl.String})
+        db.register("incoming", records.Handover(frame))
+        db.execute("INSERT INTO part SELECT * FROM incoming")
+        db.unregister("incoming")
+
+
+def _servers(readings: list[Reading]) -> str:
+    numbers = [n for n, reading in enumerate(readings) if reading.format.endswith("_server")]
+    return ", ".join(f"({n})" for n in numbers or [-1])
+
+
+def _derive(db: duckdb.DuckDBPyConnection) -> None:
+    for table in DATA:
+        if table not in DERIVED:
+            db.execute(
+                f"INSERT INTO {table} BY NAME SELECT p.run, d.* EXCLUDE (run, life, arm) "
+                f"FROM raw.{table} d JOIN part p ON p.source = d.source AND p.life = d.life "
+                "AND p.arm = coalesce(d.arm, '')"
+            )
+    db.execute(bundled.DERIVE.read_text(encoding="utf-8"))
+    db.execute("DROP SCHEMA raw CASCADE")
+
+
+def _fill_sources(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
+    for number, reading in enumerate(readings):
+        db.execute(
+            "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?)",
+            [number, reading.source.name, reading.format or None, reading.lines,
+             round(reading.parsed, 4), reading.source.size()],
+        )  # fmt: skip
+        for (table, name), count in sorted(reading.unread.items()):
+            db.execute("INSERT INTO unread VALUES (?, ?, ?, ?)", [number, table, name, count])
+
+
