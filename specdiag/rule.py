@@ -2,7 +2,7 @@
 
 A row that comes back is a finding on its `run`. Columns of a row with a meaning of their own:
 `message`, `against` (the run it is compared with), `severity` (instead of the header's), `impact`
-(share of throughput lost, 0-1) and `lines` (a list of `at(source, line)`: the proof). All others
+(share of throughput lost, 0-1) and `lines` (a list of `cite(source, line)`: the proof). All others
 are the finding's values. The header:
 
     title, severity, why, fix, enable, explains, params   as in the rules beside this one
@@ -31,7 +31,7 @@ FREE = ("run", "config")  # tables that every run has a say in; they decide noth
 
 # The only words that SQL has to be taught: a place in a file, and the first few of them.
 MACROS = """
-CREATE MACRO at(source, line) AS {'source': source, 'line': line};
+CREATE MACRO cite(source, line) AS {'source': source, 'line': line};
 CREATE MACRO first_few(places) AS list_sort(list_distinct(places))[:4];
 """
 

@@ -1,0 +1,65 @@
+-- title    = "Accepted depth contradicts commit length"
+-- severity = "critical"
+-- needs    = { commit_sample = ["commit_len"], acceptance = [], step = [] }
+-- enough   = 1
+-- applies  = "tree"
+-- enable   = "log accepted depth and commit length together, or record a step trace"
+-- why      = "A path of A accepted drafts commits A + 1 tokens: the drafts and the target's own. Only a request's last step may commit fewer (stop, length limit, grammar), and none commits more."
+-- fix      = [
+--   "Look at a step's text: if it goes on down the recorded path, the walk or the commit stopped early and output is at risk; if not, the depth counter is wrong.",
+--   "Run one chain (top-k 1) and compare with linear verification of the same drafter: both must commit the same.",
+--   "Check what the depth column counts: a constant equal to the budget or to the depth of the tree is no acceptance.",
+-- ]
+-- explains = ["tree_below_chain", "throughput_contradicts_commit", "counter_is_not_acceptance", "draft_never_accepted", "acceptance_decays_with_context", "sources_disagree"]
+-- params   = { tolerance = 0.05 }
+
+-- Aggregate lines are means over steps, and means obey the same sum; what is printed with two
+-- decimals may be off by one in the last. A request's last step, or the last one of a trace, may
+-- be cut.
+WITH broken AS (
+    SELECT run, source, line, NULL AS step, NULL AS request, accepted_depth,
+        coalesce(commit_len, accepted_drafts + 1) AS commit_len, ctx_len, 'line' AS unit
+    FROM acceptance
+    WHERE accepted_depth IS NOT NULL
+        AND abs(accepted_depth + 1 - coalesce(commit_len, accepted_drafts + 1)) > $tolerance
+    UNION ALL
+    SELECT run, source, line, NULL, NULL, accepted_drafts, commit_len, ctx_len, 'line'
+    FROM acceptance
+    WHERE accepted_depth IS NULL AND abs(accepted_drafts + 1 - commit_len) > $tolerance
+    UNION ALL
+    SELECT run, source, line, step, request, coalesce(accepted_depth, accepted_drafts), commit_len, ctx_len, 'step'
+    FROM step
+    WHERE NOT coalesce(warmup, false)
+        AND CASE WHEN last OR cut IS NOT NULL
+                 THEN commit_len > coalesce(accepted_depth, accepted_drafts) + 1 + $tolerance
+                 ELSE abs(coalesce(accepted_depth, accepted_drafts) + 1 - commit_len) > $tolerance END
+),
+seen AS (
+    SELECT run, count(*) AS checked FROM (
+        SELECT run FROM acceptance WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL
+            AND (commit_len IS NOT NULL OR (accepted_depth IS NOT NULL AND accepted_drafts IS NOT NULL))
+        UNION ALL
+        SELECT run FROM step WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL AND commit_len IS NOT NULL
+    ) GROUP BY run
+),
+summed AS (
+    SELECT run, any_value(unit) AS unit, count(*) AS contradicting,
+        avg(accepted_depth) AS accepted_depth, avg(commit_len) AS commit_len,
+        min(accepted_depth + 1 - commit_len) AS least, max(accepted_depth + 1 - commit_len) AS most,
+        list(step ORDER BY line)[:8] AS steps,
+        arg_min(accepted_depth, line) AS first_depth, arg_min(commit_len, line) AS first_commit,
+        first_few(list(cite(source, line))) AS lines
+    FROM broken GROUP BY run
+)
+SELECT
+    run,
+    CASE
+        WHEN least >= 0.98 AND most <= 1.02 AND contradicting = checked AND contradicting >= 3 THEN
+            format('commit length is equal to the accepted depth on all {} {}s: the bonus token is not counted in the one, or the root is in the other (off by exactly one)', contradicting, unit)
+        ELSE format('{} of {} {}s: accepted depth {:.2f} must commit {:.2f} tokens, {:.2f} were committed (first of them: depth {:.2f}, commit {:.2f})',
+                    contradicting, checked, unit, accepted_depth, accepted_depth + 1, commit_len, first_depth, first_commit)
+    END AS message,
+    -- one quantity counted in two ways is a matter of names, not of wrong output
+    CASE WHEN least >= 0.98 AND most <= 1.02 AND contradicting = checked AND contradicting >= 3 THEN 'low' END AS severity,
+    contradicting, checked, accepted_depth, commit_len, accepted_depth + 1 AS expected_commit_len, steps, lines
+FROM summed JOIN seen USING (run)

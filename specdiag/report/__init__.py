@@ -1,0 +1,1 @@
+"""A diagnosis as text for people and for programs."""
