@@ -1,8 +1,6 @@
 -- From the rows as parsed (schema raw) to the tables of schema.sql: every convention is converted
 -- here, once. `part` says which run a (source, life, arm) belongs to; `place` orders its files.
 
--- Figures that no source can mean -------------------------------------------------------------
-
 -- What a run was asked to do, from its own arguments and from the first things it says.
 CREATE TEMP TABLE asked AS
 WITH argument AS (
@@ -191,8 +189,8 @@ UNION ALL
 SELECT run, source, line, time, 'request', verify_steps, commit_len, prompt_tokens, NULL, tokens_per_s, proposed_drafts
 FROM request WHERE commit_len IS NOT NULL
 UNION ALL
-SELECT run, source, line, time, 'benchmark', NULL, accept_len, NULL, concurrency, tokens_per_s, NULL
-FROM benchmark WHERE accept_len IS NOT NULL;
+SELECT run, source, line, time, 'benchmark', output_tokens / accept_len, accept_len, NULL, concurrency, tokens_per_s, NULL
+FROM benchmark WHERE accept_len > 0;
 
 INSERT INTO time_sample
 SELECT run, source, line, 'step', true, ctx_len, batch, stage, ms
@@ -283,10 +281,13 @@ decoded AS (
 ),
 stepped AS (
     SELECT run, count(*) AS rows, mode(upper(coalesce(algorithm, mode))) AS executed,
-        bool_or(mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%') AS tree,
+        bool_or(mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%' OR budget IS NOT NULL
+            OR len(list_distinct(parents)) < len(parents)) AS tree,
         bool_or(mode ILIKE 'shadow%') AS shadow,
         mode(upper(coalesce(algorithm_requested, algorithm, mode))) AS requested,
-        max(commit_len) > 1 OR max(nodes) > 0 AS speculates,
+        max(commit_len) > 1 OR max(nodes) > 0 OR bool_or(
+            coalesce(algorithm, mode) IS NOT NULL AND NOT coalesce(algorithm, mode) SIMILAR TO '(?i)(auto.*|none|plain|baseline)'
+        ) AS speculates,
         mode(coalesce(budget_requested, budget)) AS budget, mode(top_k) AS top_k,
         sum(commit_len) / nullif(sum(step_ms), 0) * 1000 AS tokens_per_s, median(batch) AS running,
         min(ctx_len) AS ctx_min, max(ctx_len) AS ctx_max
@@ -354,3 +355,30 @@ LEFT JOIN measured m ON m.run = a.run
 LEFT JOIN answered q ON q.run = a.run
 LEFT JOIN rate_fit f ON f.run = a.run
 ORDER BY a.run;
+
+-- Peers: a folder of a few files is an experiment, one of many a collection ---------------------------
+
+INSERT INTO peer
+WITH place AS (
+    SELECT DISTINCT p.run, s.path, regexp_replace(s.path, '[^/\\\\]*$', '') AS folder
+    FROM part p JOIN source s USING (source)
+),
+small AS (SELECT folder FROM place GROUP BY folder HAVING count(DISTINCT path) <= 8),
+near AS (
+    SELECT DISTINCT a.run, b.run AS against
+    FROM place a JOIN place b ON a.run <> b.run
+        AND (a.path = b.path OR (a.folder = b.folder AND a.folder IN (SELECT folder FROM small)))
+),
+layout AS (
+    SELECT run, string_agg(DISTINCT key || '=' || value, ' ' ORDER BY key || '=' || value) AS layout
+    FROM config WHERE key IN ('tp_size', 'pp_size', 'quantization', 'dtype', 'kv_cache_dtype', 'device')
+    GROUP BY run
+)
+SELECT a.run, b.run
+FROM run a JOIN run b ON a.run <> b.run
+LEFT JOIN layout la ON la.run = a.run
+LEFT JOIN layout lb ON lb.run = b.run
+LEFT JOIN near n ON n.run = a.run AND n.against = b.run
+WHERE (a.model IS NULL OR b.model IS NULL OR a.model = b.model)
+    AND (la.layout IS NULL OR lb.layout IS NULL OR la.layout = lb.layout)
+    AND (n.run IS NOT NULL OR a.model = b.model);

@@ -94,6 +94,15 @@ def definitions(
     return parsers, rules, broken
 
 
+def fill(
+    files: list[Source], parsers: list[parser.Parser], progress: Progress | None = None
+) -> Store:
+    """Read files into a locked store that also knows the words of rules."""
+    filled = store.load(files, parsers, progress)
+    filled.db.execute(rule.MACROS)
+    return filled
+
+
 def analyze(
     files: list[Source], parsers: list[parser.Parser], rules: list[Rule],
     params: Mapping[str, Mapping[str, Any]], progress: Progress | None = None,
@@ -103,11 +112,10 @@ def analyze(
     Raises SpecdiagError (exit code 3) when no file could be read.
     """
     chosen = rule.parameters(rules, params)
-    filled = store.load(files, parsers, progress)
+    filled = fill(files, parsers, progress)
     if not any(reading.lines for reading in filled.readings):
         first = filled.notices[0] if filled.notices else Notice("nothing was read")
         raise SpecdiagError(first.what, first.where, first.help, NOTHING_READ)
-    filled.db.execute(rule.MACROS)
     hits: list[tuple[Rule, Hit]] = []
     results: list[Decision] = []
     broken: list[SpecdiagError] = []

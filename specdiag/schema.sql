@@ -256,11 +256,8 @@ CREATE TABLE time_sample (
     ms DOUBLE
 );
 
-CREATE TABLE finding (
-    finding INTEGER, rule VARCHAR, run VARCHAR, against VARCHAR, severity VARCHAR,
-    message VARCHAR, impact DOUBLE, explained_by INTEGER
-);
-
-CREATE TABLE verdict (       -- the result of every rule on every run
-    rule VARCHAR, run VARCHAR, result VARCHAR, reason VARCHAR
+-- Two runs that can be compared: of the same model, layout and quantisation as far as these are
+-- known, and known to be of one model, or arms of one file or of a folder with a few files.
+CREATE TABLE peer (
+    run VARCHAR, against VARCHAR
 );

@@ -82,8 +82,8 @@ def load(
     for number, file in enumerate(files):
         readings.append(_read(db, number, file, parsers, progress or (lambda done: None)))
     _assign(db, readings)
-    _derive(db)
     _fill_sources(db, readings)
+    _derive(db)
     lock(db)
     return Store(db, readings, [note for reading in readings for note in reading.source.notices])
 

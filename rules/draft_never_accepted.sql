@@ -1,0 +1,36 @@
+-- title    = "The target never accepts a draft"
+-- severity = "high"
+-- needs    = { commit_sample = ["commit_len"], event = [], run = [] }
+-- applies  = "speculates"
+-- enable   = "keep the decode lines (log level info) or the response records of at least 200 steps"
+-- why      = "With a working drafter some first drafts match: a commit length of 1.00 on every line means that only the target's own token is ever kept, and each step pays for a draft that is thrown away."
+-- fix      = [
+--   "Run the same drafter with TP 1, an unquantised target, greedy, and one short prompt. If drafts are accepted there, add the features back one by one.",
+--   "Otherwise compare the drafter's configuration with its published one: target layer ids, mask token, vocabulary, output head, the target it was trained for.",
+--   "After prefill/decode separation or a fused path: check that the drafter gets real hidden states.",
+-- ]
+-- explains = ["slower_than_baseline", "tree_below_chain"]
+-- params   = { floor = 1.05, steps = 200, lines = 5 }
+
+-- A benchmark's figure stands for its whole output. Simulated or adaptive speculation is low on
+-- purpose: that is another rule.
+WITH sample AS (
+    SELECT s.*, coalesce(s.steps, 1) AS weight
+    FROM commit_sample s
+    WHERE s.run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))
+),
+summed AS (
+    SELECT run, sum(weight) AS steps, count(*) AS samples, mode(kind) AS kind,
+        quantile_cont(commit_len, 0.98) AS nearly_all, sum(commit_len * weight) / sum(weight) AS commit_len,
+        median(tokens_per_s) AS tokens_per_s, first_few(list(cite(source, line))) AS lines
+    FROM sample GROUP BY run
+)
+SELECT
+    s.run,
+    format('commit length is {:.2f} over {} {}{}: no draft is accepted{}', s.commit_len, s.samples,
+        CASE s.kind WHEN 'decode' THEN 'decode line' WHEN 'benchmark' THEN 'benchmark result' WHEN 'acceptance' THEN 'counter line' ELSE s.kind END
+            || CASE WHEN s.samples > 1 THEN 's' ELSE '' END,
+        CASE WHEN s.kind IN ('step', 'acceptance') THEN '' ELSE format(' (about {:,.0f} steps)', s.steps) END, CASE WHEN r.step_ms > 0 THEN format(', and a step takes {:.1f} ms', r.step_ms) ELSE '' END) AS message,
+    s.commit_len, s.steps, s.samples, r.step_ms, s.tokens_per_s, s.lines
+FROM summed s JOIN run r USING (run)
+WHERE s.nearly_all <= $floor AND s.commit_len <= $floor AND (s.steps >= $steps OR (s.kind = 'acceptance' AND s.samples >= $lines))

@@ -1,0 +1,62 @@
+-- title    = "The mode that was asked for did not run"
+-- severity = "high"
+-- needs    = { run = ["algorithm"], event = [], step = [], decode = [], acceptance = [] }
+-- why      = "A build with a new algorithm proves itself by its own lines: the worker is initialised, the mode is announced, the first verification is reported. Where one is missing while requests are served, something else served them. One reported verification proves only that the path ran once."
+-- fix      = [
+--   "Check that the build which runs is the one that was patched, and that its start-up log is complete (both stdout and stderr, log level info).",
+--   "Look for an option that switches the mode off silently: page size, overlap schedule, sampling, batch size, attention backend.",
+--   "Let the smoke test demand every one of the lines, and a commit length over many steps.",
+-- ]
+-- explains = ["tree_runs_linear", "tree_below_chain", "slower_than_baseline"]
+-- params   = { lines = 3 }
+
+WITH asked AS (
+    SELECT run, algorithm, shadow, algorithm SIMILAR TO '(DDTREE|DFLASH_DDTREE|TREEFLASH)' AS tree FROM run
+),
+hook AS (
+    SELECT run,
+        count(*) FILTER (detail = 'initialized' AND name ILIKE '%tree%') AS tree_started,
+        count(*) FILTER (detail = 'verify' AND name ILIKE '%tree%') AS tree_verified,
+        count(*) FILTER (detail = 'verify' AND NOT name ILIKE '%tree%') AS chain_verified,
+        count(*) FILTER (detail = 'initialized' AND NOT name ILIKE '%tree%') AS chain_started,
+        count(*) FILTER (detail = 'shadow-linear') AS shadowed,
+        max(name) FILTER (detail = 'verify') AS verifier,
+        list(cite(source, line) ORDER BY line)[:3] AS lines
+    FROM event WHERE kind = 'hook' GROUP BY run
+),
+started AS (
+    SELECT run, true AS complete, first_few(list(cite(source, line))) AS lines FROM event WHERE kind IN ('weights', 'capacity') GROUP BY run
+),
+served AS (
+    SELECT run, count(*) AS lines, [arg_min(cite(source, line), line)] AS places FROM decode WHERE complete GROUP BY run
+),
+counted AS (SELECT DISTINCT run FROM acceptance WHERE tree_size IS NOT NULL OR accepted_depth IS NOT NULL),
+logged AS (
+    SELECT a.run,
+        CASE
+            WHEN a.tree AND coalesce(h.tree_verified, 0) = 0 AND h.chain_verified > 0
+                THEN format('{} was asked for, but the verification that ran is {}''s', a.algorithm, h.verifier)
+            WHEN a.shadow AND h.tree_started > 0 AND h.shadowed = 0
+                THEN format('shadow-linear {} was asked for, but the line that announces the mode is missing', a.algorithm)
+            WHEN a.tree AND coalesce(h.tree_started, 0) + coalesce(h.tree_verified, 0) = 0 AND h.chain_started > 0
+                THEN format('{} was asked for, but the worker that was initialised is another', a.algorithm)
+            WHEN a.tree AND c.run IS NULL AND h.run IS NULL AND t.complete AND s.lines >= $lines
+                THEN format('{} was asked for, but none of its lines is in the log: no worker initialised, no verification', a.algorithm)
+            WHEN a.tree AND c.run IS NULL AND h.tree_started > 0 AND coalesce(h.tree_verified, 0) = 0 AND s.lines >= $lines
+                THEN format('the {} worker was initialised, but no verification of it is reported while {} decode lines are', a.algorithm, s.lines)
+        END AS message,
+        a.algorithm AS asked, coalesce(h.verifier, 'nothing') AS verified_by,
+        list_concat(coalesce(h.lines, t.lines, []), coalesce(s.places, []))[:4] AS lines
+    FROM asked a
+    LEFT JOIN hook h USING (run) LEFT JOIN started t USING (run) LEFT JOIN served s USING (run) LEFT JOIN counted c USING (run)
+),
+traced AS (
+    SELECT run, format('{} of {} steps ran {} although {} was asked for', count(*) FILTER (differs), count(*), mode(algorithm) FILTER (differs), mode(algorithm_requested) FILTER (differs)) AS message,
+        mode(algorithm_requested) FILTER (differs) AS asked, mode(algorithm) FILTER (differs) AS verified_by,
+        first_few(list(cite(source, line)) FILTER (differs)) AS lines
+    FROM (SELECT *, upper(algorithm) <> upper(algorithm_requested) AS differs FROM step WHERE NOT coalesce(warmup, false))
+    GROUP BY run HAVING count(*) FILTER (differs) > 0
+)
+SELECT run, message, asked, verified_by, lines FROM logged WHERE message IS NOT NULL
+UNION ALL
+SELECT run, message, asked, verified_by, lines FROM traced

@@ -1,0 +1,22 @@
+-- title    = "Two definitions of accept rate"
+-- severity = "low"
+-- needs    = { run = ["rate_formula"], peer = [], decode = [] }
+-- why      = "SGLang changed what it divides: up to 0.5.10 the bonus is counted (floor 1/N, never 0), from 0.5.11 only drafts (floor 0). The same behaviour prints two rates."
+-- fix      = ["Compare the accept length, which no release changed, or convert: new rate = (L - 1) / (N - 1), old rate = L / N."]
+
+WITH sample AS (
+    SELECT run, arg_min(cite(source, line), line) AS place, median(accept_rate) AS accept_rate, median(accept_len) AS accept_len
+    FROM decode WHERE usable AND accept_rate IS NOT NULL GROUP BY run
+)
+SELECT
+    a.run, b.run AS against,
+    format('its accept rate counts the bonus token (median {:.2f} at accept length {:.2f}), that of {} does not ({:.2f} at {:.2f}): compare accept lengths, not rates',
+        sa.accept_rate, sa.accept_len, b.run, sb.accept_rate, sb.accept_len) AS message,
+    a.rate_formula AS formula, b.rate_formula AS other_formula, [sa.place, sb.place] AS lines
+FROM run a
+JOIN peer p ON p.run = a.run
+JOIN run b ON b.run = p.against
+JOIN sample sa ON sa.run = a.run
+JOIN sample sb ON sb.run = b.run
+WHERE a.rate_formula = 'commit_per_proposed' AND b.rate_formula = 'drafts_per_proposed'
+QUALIFY row_number() OVER (PARTITION BY a.run ORDER BY b.run) = 1

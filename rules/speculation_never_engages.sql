@@ -1,0 +1,42 @@
+-- title    = "A drafter is loaded but speculation never engages"
+-- severity = "high"
+-- needs    = { run = ["served"], decode = [], event = [], acceptance = [], request = [], config = [] }
+-- why      = "A server that speculates reports acceptance with every decode line. A drafter in memory and not one such figure means that it only takes up space."
+-- fix      = [
+--   "Name the algorithm as well as the draft model (SGLang: --speculative-algorithm; vLLM: method in --speculative-config; llama.cpp: the speculative type).",
+--   "Look for a start-up line that says why speculation was switched off.",
+--   "Assert in every deployment test that the commit length is above 1.",
+-- ]
+-- params   = { lines = 5, tokens = 200 }
+
+WITH drafter AS (
+    SELECT run, any_value(line) AS line, any_value(source) AS source, any_value(what) AS what FROM (
+        SELECT run, source, line, 'draft model ' || value AS what FROM config
+        WHERE key IN ('speculative_draft_model_path', 'speculative_model', 'num_speculative_tokens') AND value NOT IN ('None', '')
+        UNION ALL
+        SELECT run, source, line, 'algorithm ' || value FROM config
+        WHERE key IN ('speculative_algorithm', 'method') AND value NOT IN ('None', 'NONE', '')
+        UNION ALL
+        SELECT run, source, line, coalesce('draft model ' || detail, 'a draft model') FROM event WHERE kind = 'weights' AND name ILIKE 'draft%'
+    ) GROUP BY run
+),
+work AS (
+    SELECT run, sum(lines) AS lines, sum(tokens) AS tokens, first_few(flatten(list(places))) AS places FROM (
+        SELECT run, count(*) AS lines, 0 AS tokens, first_few(list(cite(source, line))) AS places
+        FROM decode WHERE usable GROUP BY run
+        UNION ALL
+        SELECT run, count(*), coalesce(sum(completion_tokens), 0), first_few(list(cite(source, line)))
+        FROM request GROUP BY run
+    ) GROUP BY run
+),
+accepting AS (
+    SELECT run FROM decode WHERE accept_len IS NOT NULL
+    UNION SELECT run FROM acceptance
+    UNION SELECT run FROM request WHERE verify_steps > 0 OR accept_len > 0
+)
+SELECT
+    d.run,
+    format('{} is there, but none of {} serving lines reports an acceptance', d.what, w.lines) AS message,
+    w.lines AS serving_lines, w.tokens AS tokens, list_concat([cite(d.source, d.line)], w.places)[:4] AS lines
+FROM drafter d JOIN work w USING (run)
+WHERE (w.lines >= $lines OR w.tokens >= $tokens) AND d.run NOT IN (SELECT run FROM accepting)

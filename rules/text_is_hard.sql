@@ -1,0 +1,32 @@
+-- title    = "The drafter works at every length; the text is hard"
+-- severity = "info"
+-- needs    = { commit_sample = ["commit_len", "ctx_len"], run = [], peer = [] }
+-- enough   = 12
+-- applies  = "speculates"
+-- why      = "Predictable text at the same context lengths is the control: where it commits many tokens a step at every length, drafter, cache and positions are sound, and a low commit length on other text is the text's."
+-- fix      = ["Do not look for a fault in the drafter. If the text matters, tune a drafter for it; if long contexts are slow, look at the step time."]
+-- params   = { ratio = 2.0, hold = 0.7, per_length = 5 }
+
+WITH bin AS (
+    SELECT run, round(2 * ln(ctx_len)) AS bin, median(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, count(*) AS rows,
+        arg_min(cite(source, line), line) AS place
+    FROM commit_sample WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0
+    GROUP BY run, bin HAVING count(*) >= $per_length
+),
+compared AS (
+    SELECT p.run, p.against, count(*) AS lengths, max(h.ctx_len) / min(h.ctx_len) AS range, min(h.ctx_len) AS short_ctx, max(h.ctx_len) AS long_ctx,
+        min(e.commit_len / h.commit_len) AS ratio, min(e.commit_len) / max(e.commit_len) AS hold, avg(h.commit_len) AS commit_len,
+        list(round(e.commit_len, 2) ORDER BY e.ctx_len) AS control, list_concat([arg_max(h.place, h.ctx_len)], list(e.place ORDER BY e.ctx_len)) AS lines
+    FROM peer p
+    JOIN run a ON a.run = p.run AND a.speculates JOIN run b ON b.run = p.against AND b.speculates
+        AND a.algorithm IS NOT DISTINCT FROM b.algorithm AND a.budget IS NOT DISTINCT FROM b.budget
+    JOIN bin h ON h.run = p.run JOIN bin e ON e.run = p.against AND e.bin = h.bin
+    GROUP BY p.run, p.against
+)
+SELECT run, against,
+    format('the drafter works at every length ({} tokens a step on the text of {}, from {:,.0f} to {:,.0f} tokens of context); this text is hard: {:.2f} tokens a step',
+        array_to_string(control, ', '), against, short_ctx, long_ctx, commit_len) AS message,
+    commit_len, control AS control_commit_len, short_ctx, long_ctx, lines
+FROM compared
+WHERE lengths >= 3 AND range >= 8 AND ratio >= $ratio AND hold >= $hold
+QUALIFY row_number() OVER (PARTITION BY run ORDER BY ratio DESC) = 1

@@ -1,0 +1,44 @@
+-- title    = "Tree verification commits less than the chain"
+-- severity = "critical"
+-- needs    = { run = ["tree"], commit_sample = ["commit_len"], peer = [] }
+-- enough   = 5
+-- applies  = "tree"
+-- enable   = "run the same prompts with linear verification and analyse both runs together"
+-- why      = "With one candidate per depth the tree is the chain: the same drafts, the same target, token for token the same commits. A branching tree holds more candidates and should not commit fewer. A tree that commits less loses drafts on the way: a walk that stops, state or positions of another node, siblings that displace the spine."
+-- fix      = [
+--   "Force a spine-only tree (top-k 1) and compare step by step with linear verification: the first step that differs points at the state.",
+--   "Then a depth-1 star, then a chain that branches late: each isolates mask, sibling state, and the gather of the path.",
+--   "Until both agree, trust no result of the tree, its text included.",
+-- ]
+-- explains = ["slower_than_baseline"]
+-- params   = { margin = 0.05, errors = 3.0 }
+
+-- A tree of few nodes reaches less deep than a chain: where its budget could matter the gap must
+-- be wide. Text at another context length is not the same text.
+WITH sample AS (
+    SELECT run, kind, avg(commit_len) AS commit_len, stddev_samp(commit_len) / sqrt(count(*)) AS error, count(*) AS rows,
+        median(ctx_len) AS ctx_len, first_few(list(cite(source, line))) AS lines
+    FROM commit_sample GROUP BY run, kind HAVING count(*) >= CASE kind WHEN 'step' THEN 50 ELSE 5 END
+),
+compared AS (
+    SELECT t.run, c.run AS against, st.kind, st.commit_len, sc.commit_len AS chain_commit_len,
+        sqrt(st.error ** 2 + sc.error ** 2) AS error, t.top_k, t.budget, list_concat(st.lines[:2], sc.lines[:2]) AS lines, st.rows + sc.rows AS rows
+    FROM peer p
+    JOIN run t ON t.run = p.run AND t.tree
+    JOIN run c ON c.run = p.against AND c.speculates AND NOT c.tree
+    JOIN sample st ON st.run = t.run
+    JOIN sample sc ON sc.run = c.run AND sc.kind = st.kind
+    WHERE (t.draft_model IS NULL OR c.draft_model IS NULL OR t.draft_model = c.draft_model)
+        AND (st.ctx_len IS NULL OR sc.ctx_len IS NULL OR (st.ctx_len <= 3 * sc.ctx_len AND sc.ctx_len <= 3 * st.ctx_len))
+)
+SELECT
+    run, against,
+    format('the tree{} commits {:.2f} tokens a step, the chain {:.2f} ({:.1f} standard errors apart)',
+        CASE WHEN top_k = 1 THEN ' of one chain (top-k 1)' ELSE '' END, commit_len, chain_commit_len, (chain_commit_len - commit_len) / greatest(error, 1e-9)) AS message,
+    CASE WHEN top_k = 1 THEN 'critical' ELSE 'high' END AS severity,
+    1 - commit_len / chain_commit_len AS impact,
+    commit_len, chain_commit_len, error, top_k, budget, lines
+FROM compared
+WHERE commit_len < chain_commit_len - $errors * error
+    AND commit_len < chain_commit_len * CASE WHEN coalesce(budget, 1000) + 1 >= 3 * chain_commit_len THEN 1 - $margin ELSE 0.8 END
+QUALIFY row_number() OVER (PARTITION BY run ORDER BY rows DESC, against) = 1

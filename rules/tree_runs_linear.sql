@@ -1,0 +1,40 @@
+-- title    = "A tree was asked for, a chain is verified"
+-- severity = "high"
+-- needs    = { run = ["tree"], event = [], step = [] }
+-- applies  = "tree"
+-- why      = "A tree of B nodes is verified in B + 1 rows, and with several candidates per depth some nodes share a depth. A verify width of one block, or nodes in a row whatever the budget, is linear verification under another name."
+-- fix      = [
+--   "Find the start-up line that announces the fall-back and remove the option that conflicts (page size, cache type, sampling, attention backend).",
+--   "Check top-k and budget as the server resolved them, not as they were given.",
+-- ]
+-- params   = { steps = 20 }
+
+WITH said AS (
+    SELECT e.run, format('the server says so: {}', e.detail[:160]) AS message, NULL::BIGINT AS nodes, NULL::BIGINT AS width,
+        [cite(e.source, e.line)] AS lines
+    FROM event e JOIN run r ON r.run = e.run AND r.tree AND NOT r.shadow
+    WHERE e.kind = 'fallback' AND e.detail ILIKE '%linear%'
+),
+captured AS (
+    SELECT e.run, format('target verification was captured for {:.0f} tokens a request, as for a chain of block {}; a tree of {} nodes needs {}',
+            e."after", e."after"::INTEGER, r.budget, r.budget + 1) AS message,
+        NULL, e."after"::BIGINT, [cite(e.source, e.line)]
+    FROM event e JOIN run r ON r.run = e.run AND r.tree AND NOT r.shadow
+    WHERE e.kind = 'capture_begin' AND e.name = 'target verify' AND r.budget IS NOT NULL
+        AND e."after" = r.block AND r.budget + 1 <> r.block
+),
+shape AS (
+    SELECT s.run, count(*) AS steps, max(s.nodes) AS nodes, max(coalesce(s.budget, r.budget)) AS budget,
+        bool_and(s.parents = list_transform(range(len(s.parents)), lambda i: i - 1)) AS chains,
+        first_few(list(cite(s.source, s.line))) AS lines
+    FROM step s JOIN run r ON r.run = s.run AND r.tree AND NOT r.shadow
+    WHERE s.parents IS NOT NULL AND NOT coalesce(s.warmup, false) AND coalesce(s.top_k, r.top_k, 2) > 1
+        AND NOT coalesce(s.mode, '') ILIKE 'shadow%'
+    GROUP BY s.run
+),
+drawn AS (
+    SELECT run, format('all {} steps verify a chain of {} nodes although the budget is {}', steps, nodes, budget) AS message, nodes, NULL::BIGINT AS width, lines
+    FROM shape WHERE chains AND steps >= $steps AND nodes < budget AND nodes >= 2
+)
+SELECT * FROM (SELECT * FROM said UNION ALL SELECT * FROM captured UNION ALL SELECT * FROM drawn)
+QUALIFY row_number() OVER (PARTITION BY run) = 1

@@ -1,0 +1,86 @@
+"""A diagnosis as JSON: the output that other programs build on."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import date, datetime
+from typing import Any
+
+from specdiag import __version__
+from specdiag.diagnosis import Diagnosis, Finding, Run
+from specdiag.report.text import INVISIBLE, notices
+
+SCHEMA = 1
+LONGEST = 2000  # characters of a quoted line; path and line say where the whole of it is
+
+_RAW = re.compile(f"[{INVISIBLE}]")  # dumps escapes the C0 controls only
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """The diagnosis; the same text for the same input."""
+    document = {
+        "schema": SCHEMA,
+        "specdiag": __version__,
+        "runs": [_run(run) for run in diagnosis.runs],
+        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "results": [
+            {"rule": one.rule, "run": one.run, "result": one.result, "reason": one.reason}
+            for one in diagnosis.results
+        ],
+        "notices": [
+            {"what": one.what, "where": one.where, "help": one.help}
+            for one in notices(diagnosis)
+        ],
+    }
+    text = json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False)
+    return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
+
+
+def _run(run: Run) -> dict[str, Any]:
+    facts = dict(run.facts)
+    for key in ("started", "ended"):
+        if key in facts:
+            facts[key] = str(facts[key]).replace(" ", "T", 1)
+    return {"run": run.name, "sources": run.sources, "facts": facts}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "rule": finding.rule.name,
+        "run": finding.run,
+        "against": finding.against,
+        "severity": finding.severity,
+        "title": finding.rule.title,
+        "message": finding.message,
+        "impact": finding.impact,
+        "values": finding.values,
+        "evidence": [
+            {"path": one.path, "line": one.line, "text": _cut(one.text)} for one in finding.evidence
+        ],
+        "fix": list(finding.rule.fix),
+        "explained_by": finding.explained_by,
+    }
+
+
+def _cut(text: str) -> str:
+    text = text.rstrip("\r\n")
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can carry it: no NaN, no infinity, no half characters."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return _HALVES.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", value)
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value.isoformat() if isinstance(value, (date, datetime)) else str(value)

@@ -1,0 +1,186 @@
+"""A diagnosis as Markdown: for pull requests, issues and chats."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from specdiag import __version__
+from specdiag.diagnosis import Diagnosis, Evidence, Finding
+from specdiag.report import text
+from specdiag.report.text import Group, visible
+
+ROWS = 40  # runs that are listed; a comment on GitHub holds 65,536 characters
+SHOWN = 10  # findings of one kind, or consequences, that are told in full
+
+_SPECIAL = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)")
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# What a renderer turns into a list, a heading or a mention, where it starts a line or a word.
+_START = re.compile(r"^([#+=-]|\d+(?=[.)]))")
+_MENTION = re.compile(r"@(?=\w)")
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """The diagnosis, log text escaped."""
+    lines = ["# specdiag", "", f"**{_plain(text.verdict(diagnosis))}**", ""]
+    if diagnosis.runs:
+        lines += ["## Runs", "", *_runs(diagnosis), ""]
+    told = text.groups(diagnosis)
+    if told:
+        lines += ["## Findings", ""]
+        for group in told:
+            lines += [*_group(group), ""]
+    lines += _without_finding(diagnosis)
+    lines.append(f"specdiag {__version__}")
+    return "\n".join(lines) + "\n"
+
+
+def _runs(diagnosis: Diagnosis) -> Iterator[str]:
+    said = text.run_verdicts(diagnosis)
+    shown = diagnosis.runs
+    if len(shown) > ROWS:
+        quiet = [run for run in shown if said[run.name] == "ok"]
+        shown = ([run for run in shown if said[run.name] != "ok"] + quiet)[:ROWS]
+    headings, rows = text.runs_table(diagnosis, shown)
+    yield _row(headings)
+    yield _row(["---", "---", "---:", "---:", "---:", "---:", "---"])
+    for name, *cells in rows:
+        yield _row([_code(name).replace("|", r"\|"), *map(_plain, cells)])
+    if len(diagnosis.runs) > len(shown):
+        yield ""
+        yield f"and {text.count(len(diagnosis.runs) - len(shown), 'more run')}"
+    owners: dict[str, list[str]] = defaultdict(list)
+    for run in diagnosis.runs:
+        for note in text.notes(run):
+            owners[note].append(run.name)
+    if owners:
+        yield ""
+    for note, names in owners.items():
+        of = "" if len(names) == len(diagnosis.runs) else f" ({_names(names)})"
+        yield f"- {_plain(note)}{of}"
+
+
+def _group(group: Group) -> Iterator[str]:
+    rule = group.first.rule
+    title = f"### {group.first.severity}: {_plain(rule.title)}"
+    if len(group.findings) == 1:
+        yield title
+        yield ""
+        yield from _finding(group.first)
+    else:
+        yield f"{title} ({text.count(len(group.findings), 'finding')})"
+        yield ""
+        yield from _list(group.findings)
+    yield ""
+    yield f"**Why:** {_plain(rule.why)} ({_code(rule.name)})"
+    if rule.fix:
+        yield ""
+        yield "**What to do:**"
+        yield ""
+        yield from (f"{n}. {_plain(step)}" for n, step in enumerate(rule.fix, start=1))
+    if group.consequences:
+        yield ""
+        yield f"**What follows from it** ({text.severities(group.consequences)}):"
+        yield ""
+        yield from _list(group.consequences, titled=True)
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield f"{_where(finding)}: {_plain(finding.message)}"
+    if finding.impact:
+        yield f"About {finding.impact:.0%} of the throughput is lost."
+    values = [
+        f"{_code(name)} {_plain(text.figure(value))}"
+        for name, value in finding.values.items() if value is not None
+    ]  # fmt: skip
+    if values:
+        yield ""
+        yield "Values: " + ", ".join(values)
+    if finding.evidence:
+        yield ""
+        yield from _fence(_quote(one) for one in finding.evidence)
+
+
+def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
+    for finding in findings[:SHOWN]:
+        title = f"{finding.severity}: {_plain(finding.rule.title)} – " if titled else ""
+        yield f"- {title}{_where(finding)}: {_plain(finding.message)}"
+        if finding.evidence:
+            yield f"  {_code(_quote(finding.evidence[0]))}"
+    if rest := findings[SHOWN:]:
+        yield f"- and {len(rest):,} more, on {_names(sorted({one.run for one in rest}))}"
+
+
+def _without_finding(diagnosis: Diagnosis) -> Iterator[str]:
+    if undecided := text.open_rules(diagnosis):
+        yield from ("## Not decided", "")
+        for one in undecided:
+            how = f" To decide it: {_plain(one.rule.enable)}." if one.rule.enable else ""
+            yield f"- **{_plain(one.rule.title)}** ({_code(one.rule.name)}).{how}"
+            for lack, names in one.reasons[:SHOWN]:
+                yield f"  - {_plain(lack)}: {_names(names)}"
+            if len(one.reasons) > SHOWN:
+                yield f"  - and {text.count(len(one.reasons) - SHOWN, 'more run')} or more"
+        yield ""
+    passes, idle = len(text.passed(diagnosis)), len(text.inapplicable(diagnosis))
+    if diagnosis.results:
+        yield f"{text.count(passes, 'rule')} passed, {idle:,} not applicable."
+        yield ""
+    if notices := text.notices(diagnosis):
+        yield from ("## Not read", "")
+        for notice in notices[:ROWS]:
+            where = f" {_code(notice.where)}" if notice.where else ""
+            help = f" – {_plain(notice.help)}" if notice.help else ""
+            yield f"- {_plain(notice.what)}{where}{help}"
+        if len(notices) > ROWS:
+            yield f"- and {len(notices) - ROWS:,} more"
+        yield ""
+
+
+# Escaping: no text from a log may end a cell, a fence or a span, or start anything else
+
+
+def _plain(words: str) -> str:
+    """Running text."""
+    words = " ".join(words.split()) if words.isprintable() else visible(words, 2000)
+    words = _SPECIAL.sub(lambda match: "\\" + match[0], visible(words, 2000))
+    words = re.sub(r"[&<>]", lambda match: _HTML[match[0]], words)
+    words = _START.sub(lambda match: rf"{match[1]}" if match[1].isdigit() else "\\" + match[1], words)
+    return _MENTION.sub("@<!-- -->", words)
+
+
+def _code(words: str) -> str:
+    """A span of code, with more backticks around it than within."""
+    words = visible(words)
+    ticks = "`" * (_longest_run(words) + 1)
+    pad = " " if words.startswith("`") or words.endswith("`") or not words.strip() else ""
+    return f"{ticks}{pad}{words}{pad}{ticks}"
+
+
+def _fence(lines: Iterable[str]) -> Iterator[str]:
+    shown = [visible(line, 400) for line in lines]
+    ticks = "`" * max(3, *(_longest_run(line) + 1 for line in shown))
+    yield from (f"{ticks}text", *shown, ticks)
+
+
+def _longest_run(words: str) -> int:
+    return max((len(run) for run in re.findall("`+", words)), default=0)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _quote(one: Evidence) -> str:
+    return f"{one.path}:{one.line}: {one.text}"
+
+
+def _where(finding: Finding) -> str:
+    against = f" against {_code(finding.against)}" if finding.against else ""
+    return f"{_code(finding.run)}{against}"
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(_code(name) for name in names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN:,} more"

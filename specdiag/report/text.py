@@ -1,0 +1,341 @@
+"""What the reports have in common: how text and figures look, and what is said in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from specdiag.diagnosis import Diagnosis, Finding, Run
+from specdiag.errors import Notice
+from specdiag.rule import SEVERITIES, Rule
+
+MISSING = "–"
+MANY = 3  # more findings of one rule than this are told together
+
+# Characters that show nothing, or move what stands around them: C1 controls, bidi controls,
+# zero-width characters, separators, tags, and halves of characters (undecodable file names).
+INVISIBLE = (
+    "\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+_HIDDEN = re.compile(f"[\x00-\x1f{INVISIBLE}]")
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+_ACCEPT_FROM = {
+    "step": "steps", "decode": "decode lines", "acceptance": "counters", "request": "requests",
+    "benchmark": "benchmark",
+}  # fmt: skip
+_PLAIN = {"NONE", "AUTOREGRESSIVE", "PLAIN", "BASELINE"}  # names of decoding without speculation
+_RATES = {
+    "drafts_per_proposed": "accept rate counts drafts only, over draft tokens − 1 "
+    "(SGLang from 0.5.11)",
+    "commit_per_proposed": "accept rate counts the bonus too, over draft tokens "
+    "(SGLang up to 0.5.10): its floor is 1/N, not 0",
+}
+
+# Text and figures
+
+
+def visible(text: str, limit: int = 300) -> str:
+    """Text on one line, invisible characters as escapes, the middle of a long one left out."""
+    text = text.rstrip("\r\n")
+    if len(text) > 2 * limit:
+        text = text[:limit] + text[-limit:]  # still too long, so its middle is left out below
+    shown = _HIDDEN.sub(_escape, text)
+    if len(shown) <= limit:
+        return shown
+    tail = limit // 3
+    return f"{shown[: limit - tail - 1]}…{shown[len(shown) - tail :]}"
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte of a name that is not UTF-8
+        code -= 0xDC00
+    if code < 0x100:
+        return _SHORT.get(match[0], f"\\x{code:02x}")
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def figure(value: Any) -> str:
+    """A value with as many digits as a reader wants: 1.23, 12,345, 0.0007."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return _decimal(value)
+    if isinstance(value, (list, tuple)):
+        return visible(", ".join(figure(one) for one in value))
+    if isinstance(value, dict):
+        return visible(", ".join(f"{key}: {figure(one)}" for key, one in value.items()))
+    return visible(str(value))
+
+
+def _decimal(value: float) -> str:
+    if not math.isfinite(value):
+        return MISSING
+    size = abs(value)
+    if size >= 1e15:
+        return f"{value:.3g}"
+    if size >= 1000 or value == int(value):
+        return f"{value:,.0f}"
+    if size >= 100:
+        return f"{value:.1f}"
+    if size >= 1:
+        return f"{value:.2f}"
+    return f"{value:.2g}" if size < 0.01 else f"{value:.3g}"
+
+
+def duration_ms(ms: float | None) -> str:
+    """Milliseconds in the unit that suits them."""
+    if ms is None or not math.isfinite(ms):
+        return MISSING
+    if ms >= 120_000:
+        return f"{figure(ms / 60_000)} min"
+    return f"{figure(ms / 1000)} s" if ms >= 1000 else f"{figure(ms)} ms"
+
+
+def count(number: int, thing: str) -> str:
+    """A number and its thing, in the plural where it is due."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def named(names: list[str], most: int = 8) -> str:
+    """The first few names of a list, and how many more there are."""
+    shown = ", ".join(visible(name, 80) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def anchor(finding: str) -> str:
+    """The HTML id of a finding."""
+    return "finding-" + re.sub(r"[^A-Za-z0-9._-]+", "-", finding).strip("-")
+
+
+# Findings
+
+
+@dataclass(frozen=True)
+class Group:
+    """Findings that are told together: a single one, or one rule on many runs."""
+
+    findings: list[Finding]
+    consequences: list[Finding]  # whatever follows from them, also at second hand
+
+    @property
+    def first(self) -> Finding:
+        return self.findings[0]
+
+
+def groups(diagnosis: Diagnosis) -> list[Group]:
+    """Every finding once, causes with what follows from them, in the order of the diagnosis."""
+    by_cause: dict[str, list[Finding]] = defaultdict(list)
+    for finding in diagnosis.findings:
+        if finding.explained_by is not None:
+            by_cause[finding.explained_by].append(finding)
+    told: set[str] = set()
+    following: dict[str, list[Finding]] = {}
+    causes: list[Finding] = []
+    # Findings that explain each other in a circle have no cause: the worst of them becomes one.
+    for finding in diagnosis.causes + diagnosis.findings:
+        if finding.id in told:
+            continue
+        told.add(finding.id)
+        causes.append(finding)
+        following[finding.id] = _following(finding, by_cause, told)
+    same: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for cause in causes:
+        same[cause.rule.name, cause.severity].append(cause)
+    found = []
+    for cause in causes:
+        alike = same[cause.rule.name, cause.severity]
+        members = [cause] if len(alike) <= MANY else alike
+        if members[0] is cause:
+            found.append(Group(members, [one for m in members for one in following[m.id]]))
+    return found
+
+
+def _following(cause: Finding, by_cause: dict[str, list[Finding]], told: set[str]) -> list[Finding]:
+    waiting = list(reversed(by_cause[cause.id]))
+    found = []
+    while waiting:
+        finding = waiting.pop()
+        if finding.id not in told:
+            told.add(finding.id)
+            found.append(finding)
+            waiting += reversed(by_cause[finding.id])
+    return found
+
+
+def severities(findings: list[Finding]) -> str:
+    """How many of which severity: 1 critical, 2 high."""
+    counts = Counter(finding.severity for finding in findings)
+    return ", ".join(
+        f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity]
+    )
+
+
+def verdict(diagnosis: Diagnosis) -> str:
+    """The whole diagnosis in one line."""
+    told = groups(diagnosis)
+    causes = [finding for group in told for finding in group.findings]
+    follow = sum(len(group.consequences) for group in told)
+    broken = f"; {count(len(diagnosis.broken), 'rule')} did not run" if diagnosis.broken else ""
+    if all(finding.severity == "info" for finding in diagnosis.findings):
+        return _nothing(diagnosis, len(causes)) + broken
+    them, verb = ("it" if len(causes) == 1 else "them"), ("follows" if follow == 1 else "follow")
+    rest = f" (and {follow:,} that {verb} from {them})" if follow else ""
+    runs = {finding.run for finding in diagnosis.findings}
+    where = f"{len(runs):,} of {len(diagnosis.runs):,} runs"
+    if len(runs) == 1:
+        where = f"run {visible(causes[0].run, 80)}"
+    if len(causes) == 1:
+        return f"1 {causes[0].severity} finding{rest} in {where}{broken}"
+    return f"{len(causes):,} findings: {severities(causes)}{rest} in {where}{broken}"
+
+
+def _nothing(diagnosis: Diagnosis, told: int) -> str:
+    passes, undecided = len(passed(diagnosis)), len(open_rules(diagnosis))
+    notes = f"; {count(told, 'finding')} for information" if told else ""
+    if not passes and not told:
+        if not undecided:
+            return "nothing checked: no rule applies to this input"
+        return f"nothing decided: {count(undecided, 'rule')} undecided"
+    still = f", {undecided:,} undecided" if undecided else ""
+    return f"nothing wrong found: {count(passes, 'rule')} passed{still}{notes}"
+
+
+# Rules without a finding
+
+
+@dataclass(frozen=True)
+class Open:
+    """A rule that could not decide on some runs."""
+
+    rule: Rule
+    reasons: list[tuple[str, list[str]]]  # what is missing, and on which runs
+
+    @property
+    def runs(self) -> int:
+        return sum(len(runs) for _, runs in self.reasons)
+
+
+def open_rules(diagnosis: Diagnosis) -> list[Open]:
+    """The rules that are undecided on a run, and what they lack there."""
+    lacks: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    rules = {rule.name: rule for rule in diagnosis.rules}
+    for one in diagnosis.results:
+        if one.result == "undecided" and one.rule in rules:
+            lack = one.reason.removesuffix(f"; {rules[one.rule].enable}")
+            lacks[one.rule][lack].append(one.run)
+    return [Open(rules[name], list(reasons.items())) for name, reasons in lacks.items()]
+
+
+def passed(diagnosis: Diagnosis) -> list[tuple[Rule, int]]:
+    """The rules that looked and found nothing wherever they apply, and on how many runs."""
+    results = _results(diagnosis)
+    return [
+        (rule, results[rule.name]["pass"]) for rule in diagnosis.rules
+        if results[rule.name]["pass"]
+        and not results[rule.name]["finding"] and not results[rule.name]["undecided"]
+    ]  # fmt: skip
+
+
+def inapplicable(diagnosis: Diagnosis) -> list[Rule]:
+    """The rules that apply to none of the runs."""
+    results = _results(diagnosis)
+    return [
+        rule for rule in diagnosis.rules if set(results[rule.name]) == {"not applicable"}
+    ]  # fmt: skip
+
+
+def _results(diagnosis: Diagnosis) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in diagnosis.results:
+        counts[one.rule][one.result] += 1
+    return counts
+
+
+def notices(diagnosis: Diagnosis) -> list[Notice]:
+    """What could not be read or run, rules first."""
+    broken = [Notice(error.what, error.where, error.help) for error in diagnosis.broken]
+    return broken + diagnosis.notices
+
+
+# Runs
+
+
+def runs_table(
+    diagnosis: Diagnosis, runs: list[Run] | None = None
+) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells: what each run is, and what the rules say of it."""
+    headings = ["run", "algorithm", "accept length", "tok/s", "step", "context", "verdict"]
+    said = run_verdicts(diagnosis)
+    rows = []
+    for run in diagnosis.runs if runs is None else runs:
+        facts = run.facts
+        rows.append([
+            visible(run.name, 80), algorithm(run), _accept_length(run),
+            figure(facts.get("tokens_per_s")), _step(run), _context(run), said[run.name],
+        ])  # fmt: skip
+    return headings, rows
+
+
+def run_verdicts(diagnosis: Diagnosis) -> dict[str, str]:
+    """Of every run its worst severity, or whether the rules found it in order."""
+    worst: dict[str, str] = {}
+    for finding in diagnosis.findings:  # the worst first
+        worst.setdefault(finding.run, finding.severity)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in diagnosis.results:
+        counts[one.run][one.result] += 1
+    said = {}
+    for run in diagnosis.runs:
+        passes, undecided = counts[run.name]["pass"], counts[run.name]["undecided"]
+        words = ["ok"] * bool(passes) + [f"{undecided} undecided"] * bool(undecided)
+        said[run.name] = worst.get(run.name) or ", ".join(words) or "nothing to check"
+    return said
+
+
+def algorithm(run: Run) -> str:
+    """What was asked for, and what ran where that is something else."""
+    asked, executed = run.facts.get("algorithm"), run.facts.get("executed")
+    if not asked or not executed or asked == executed or {asked, executed} <= _PLAIN:
+        return visible(asked or executed or MISSING, 80)
+    return f"{visible(asked, 40)} asked, {visible(executed, 40)} ran"
+
+
+def notes(run: Run) -> list[str]:
+    """What a reader must know about how the figures of a run came to be."""
+    found = []
+    if formula := _RATES.get(run.facts.get("rate_formula", "")):
+        found.append(formula)
+    if run.facts.get("step_ms_measured") is False:
+        found.append("step time is computed as running × commit length / throughput, not measured")
+    return found
+
+
+def _accept_length(run: Run) -> str:
+    length = run.facts.get("accept_len")
+    if length is None or not math.isfinite(length):
+        return MISSING
+    origin = run.facts.get("accept_len_from", "")
+    return f"{length:,.2f} ({_ACCEPT_FROM.get(origin, origin)})" if origin else f"{length:,.2f}"
+
+
+def _step(run: Run) -> str:
+    ms = duration_ms(run.facts.get("step_ms"))
+    return f"~{ms}" if ms != MISSING and run.facts.get("step_ms_measured") is False else ms
+
+
+def _context(run: Run) -> str:
+    low, high = (run.facts.get(key) for key in ("ctx_min", "ctx_max"))
+    if low is None or high is None:
+        return figure(high if low is None else low)
+    low, high = figure(round(low)), figure(round(high))
+    return low if low == high else f"{low}–{high}"
