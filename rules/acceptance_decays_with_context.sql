@@ -2,7 +2,7 @@
 -- severity = "medium"
 -- needs    = { commit_sample = ["commit_len", "ctx_len"] }
 -- enough   = 15
--- applies  = "speculates"
+-- applies  = "speculates AND served"
 -- enable   = "run longer contexts, or log more often (--decode-log-interval)"
 -- why      = "A drafter that was trained on short text, or reads only a window of it, loses its target as the context grows: the commit length falls while the step gets no cheaper."
 -- fix      = [

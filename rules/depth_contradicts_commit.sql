@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- needs    = { commit_sample = ["commit_len"], acceptance = [], step = [] }
 -- enough   = 1
--- applies  = "speculates"
+-- applies  = "speculates AND served"
 -- enable   = "log accepted depth and commit length together, or record a step trace"
 -- why      = "A path of A accepted drafts commits A + 1 tokens: the drafts and the target's own. Only a request's last step may commit fewer (stop, length limit, grammar), and none commits more."
 -- fix      = [

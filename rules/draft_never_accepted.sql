@@ -1,7 +1,7 @@
 -- title    = "The target never accepts a draft"
 -- severity = "high"
 -- needs    = { commit_sample = ["commit_len"], event = [], run = [] }
--- applies  = "speculates"
+-- applies  = "speculates AND served"
 -- enable   = "keep the decode lines (log level info) or the response records of at least 200 steps"
 -- why      = "With a working drafter some first drafts match: a commit length of 1.00 on every line means that only the target's own token is ever kept, and each step pays for a draft that is thrown away."
 -- fix      = [

@@ -1,7 +1,7 @@
 -- title    = "Two sources of the same figure disagree"
 -- severity = "medium"
 -- needs    = { request = [], commit_sample = [], decode = [], run = ["speculates"], event = [] }
--- applies  = "speculates"
+-- applies  = "speculates AND served"
 -- why      = "A record's counters are tied to each other: accept length = tokens / steps, the histogram counts every step once, a step proposes the same number of drafts each time. The log, the records and the benchmark of one run count the same steps. Where they do not fit, one of them is computed from something else."
 -- fix      = [
 --   "Trust the source that holds raw counts (steps, tokens, histogram) over the one that holds a ratio.",

@@ -3,6 +3,7 @@
 -- needs    = { acceptance = [], step = [], decode = [] }
 -- why      = "Tokens a second = requests × commit length × steps a second, where all three are measured. If they do not fit, one of the counters or clocks is wrong. A step time that was computed from the other two proves nothing and is not used here."
 -- fix      = ["Compare with a client that counts tokens and seconds itself.", "Measure the step time with device events around the whole step, commit included."]
+-- explains = ["sources_disagree"]
 -- params   = { tolerance = 0.25, rows = 5 }
 
 WITH counted AS (

@@ -1,8 +1,8 @@
 -- title    = "Tree verification commits less than the chain"
 -- severity = "critical"
--- needs    = { run = ["tree"], commit_sample = ["commit_len"], peer = [] }
--- enough   = 5
--- applies  = "tree"
+-- needs    = { commit_sample = ["commit_len"], chain = ["against"], run = [] }
+-- enough   = { commit_sample = 5 }
+-- applies  = "tree AND served"
 -- enable   = "run the same prompts with linear verification and analyse both runs together"
 -- why      = "With one candidate per depth the tree is the chain: the same drafts, the same target, token for token the same commits. A branching tree holds more candidates and should not commit fewer. A tree that commits less loses drafts on the way: a walk that stops, state or positions of another node, siblings that displace the spine."
 -- fix      = [
@@ -23,9 +23,9 @@ WITH sample AS (
 compared AS (
     SELECT t.run, c.run AS against, st.kind, st.commit_len, sc.commit_len AS chain_commit_len,
         sqrt(st.error ** 2 + sc.error ** 2) AS error, t.top_k, t.budget, list_concat(st.lines[:2], sc.lines[:2]) AS lines, st.rows + sc.rows AS rows
-    FROM peer p
+    FROM chain p
     JOIN run t ON t.run = p.run AND t.tree
-    JOIN run c ON c.run = p.against AND c.speculates AND NOT c.tree
+    JOIN run c ON c.run = p.against
     JOIN sample st ON st.run = t.run
     JOIN sample sc ON sc.run = c.run AND sc.kind = st.kind
     WHERE (t.draft_model IS NULL OR c.draft_model IS NULL OR t.draft_model = c.draft_model)

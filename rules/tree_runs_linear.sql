@@ -1,7 +1,7 @@
 -- title    = "A tree was asked for, a chain is verified"
 -- severity = "high"
 -- needs    = { run = ["tree"], event = [], step = [] }
--- applies  = "tree"
+-- applies  = "tree AND served"
 -- why      = "A tree of B nodes is verified in B + 1 rows, and with several candidates per depth some nodes share a depth. A verify width of one block, or nodes in a row whatever the budget, is linear verification under another name."
 -- fix      = [
 --   "Find the start-up line that announces the fall-back and remove the option that conflicts (page size, cache type, sampling, attention backend).",

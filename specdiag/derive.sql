@@ -21,17 +21,17 @@ hint AS (
 SELECT
     run,
     bool_or(a.key IS NOT NULL) AS configured,
-    max(upper(a.value)) FILTER (a.key IN ('speculative_algorithm', 'method')) AS algorithm,
+    max(upper(a.value)) FILTER (a.key IN ('speculative_algorithm', 'method', 'algorithm')) AS algorithm,
     bool_or(a.key SIMILAR TO '.*(shadow_linear|shadow-linear).*' AND a.value ILIKE 'true') AS shadow,
     bool_or(a.key SIMILAR TO '.*(ddtree|tree).*' AND a.key LIKE 'spec%' AND a.value NOT ILIKE 'false') AS tree_flag,
-    max(a.value) FILTER (a.key IN ('model_path', 'model')) AS model,
-    max(a.value) FILTER (a.key IN ('speculative_draft_model_path', 'speculative_model', 'draft_model')) AS draft_model,
+    max(a.value) FILTER (a.key IN ('model_path', 'model', 'target')) AS model,
+    max(a.value) FILTER (a.key IN ('speculative_draft_model_path', 'speculative_model', 'draft_model', 'drafter')) AS draft_model,
     TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_draft_tokens') AS INTEGER) AS draft_tokens,
     TRY_CAST(max(a.value) FILTER (a.key = 'num_speculative_tokens') AS INTEGER) + 1 AS drafted_plus_one,
     TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_steps') AS INTEGER) AS draft_steps,
-    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(topk|top_k)') AS INTEGER) AS top_k,
-    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(tree_budget|ddtree_budget)') AS INTEGER) AS budget,
-    TRY_CAST(max(a.value) FILTER (a.key = 'speculative_dflash_block_size') AS INTEGER) AS block,
+    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(topk|top_k)' OR a.key = 'top_k') AS INTEGER) AS top_k,
+    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(tree_budget|ddtree_budget)' OR a.key = 'budget') AS INTEGER) AS budget,
+    TRY_CAST(max(a.value) FILTER (a.key IN ('speculative_dflash_block_size', 'block')) AS INTEGER) AS block,
     TRY_CAST(max(a.value) FILTER (a.key = 'page_size') AS INTEGER) AS page_size,
     TRY_CAST(max(a.value) FILTER (a.key = 'decode_log_interval') AS INTEGER) AS log_interval,
     max(h.value) FILTER (h.what = 'draft_tokens')::INTEGER AS hinted_draft_tokens,
@@ -165,7 +165,7 @@ SELECT p.run, b.* EXCLUDE (run, life, arm)
 REPLACE (
     coalesce(b.line < l.first_served, true) AS at_start,
     coalesce(b.line > l.last_served, true) AS fatal,
-    row_number() OVER (PARTITION BY p.run ORDER BY b.time NULLS FIRST, p.place, b.line) = 1 AS first
+    row_number() OVER (PARTITION BY p.run ORDER BY p.place, b.line) = 1 AS first
 )
 FROM raw.problem b
 JOIN part p ON p.source = b.source AND p.life = b.life AND p.arm = ''
@@ -336,7 +336,8 @@ SELECT
     coalesce(a.block, a.hinted_block) AS block,
     a.page_size, a.log_interval,
     coalesce(h.ready, false) OR coalesce(d.rows > 0, false) AS ready,
-    coalesce(d.rows > 0, false) OR coalesce(s.rows > 0, false) AS served,
+    coalesce(d.rows > 0, false) OR coalesce(s.rows > 0, false) OR coalesce(c.rows > 0, false)
+        OR q.run IS NOT NULL OR m.run IS NOT NULL AS served,
     f.formula AS rate_formula,
     x.accept_len, x.kind AS accept_len_from,
     coalesce(d.tokens_per_s, s.tokens_per_s, m.tokens_per_s, c.tokens_per_s) AS tokens_per_s,

@@ -7,7 +7,8 @@ fields     every field is a pattern of its own with one group, applied to the me
 labels     `label: value, label: value`: a template is learned from a line and applied to all
            lines like it, so that a moved, missing or new label costs nothing and is seen
 pairs      `key=value` or `key: value` anywhere in the message, in any order
-arguments  `key=value, 'key': value` of a Python repr; every pair becomes a row (key, value)
+arguments  `key=value, 'key': value` of a Python repr, after `head` or the first bracket; every
+           pair becomes a row (key, value), a pair inside a value as `outer.key`; fields rename
 columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`
 
 Only `time`, `rank` and other groups of the parser's `prefix` come from outside the message.
@@ -33,7 +34,7 @@ PAIR = (  # after a colon only figures and lists, or a heading would pass for a 
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 ARGUMENT = (
     r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
-    rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|<[^>]*>|[^,(){{}}'\"]+)"
+    rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
 TEMPLATES = 12  # shapes of one kind that are learned in a block; more are read label by label
 SHOWN = 5  # lines not understood that are kept for the report
@@ -249,19 +250,32 @@ def _as_object(pairs: pl.Expr) -> pl.Expr:
 
 
 def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
-    message = pl.col("body")
-    inner = message.str.replace(r"^[^({]*[({]", "")
+    message = pl.col("body").str.replace(event.head or r"^[^({]*[({]", "")
+    pairs = _argument_pairs(frame.with_columns(pair=message.str.extract_all(ARGUMENT)))
+    compound = pl.col("value").str.contains(r"^[A-Za-z_]*[({].*[)}]$")
+    inner = pl.col("value").str.replace(r"^[^({]*[({]", "").str.extract_all(ARGUMENT)
+    nested = _argument_pairs(
+        pairs.filter(compound).with_columns(outer=pl.col("key"), pair=inner)
+    ).with_columns(key=pl.concat_str("outer", pl.lit("."), "key"))
+    rows = pl.concat([pairs, nested.drop("outer")])
+    renamed = {name: one.column for name, one in event.names.items()}
+    return (
+        rows.with_columns(pl.col("key").replace(renamed))
+        .unique(["line", "key"], keep="first", maintain_order=True)
+        .drop("text", "body", "pair", "record", "first", "inside")
+    )
+
+
+def _argument_pairs(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row (key, value) for each text of the lists in `pair`."""
     value = pl.col("pair").str.replace(r"^['\"]?[A-Za-z0-9_]+['\"]?(?:=|: )", "")
     return (
-        frame.with_columns(inner.str.extract_all(ARGUMENT).alias("pair"))
-        .explode("pair")
+        frame.explode("pair")
         .drop_nulls("pair")
         .with_columns(
             key=pl.col("pair").str.extract(r"^['\"]?([A-Za-z0-9_]+)", 1),
             value=value.str.strip_chars(" ").str.strip_chars("'\""),
         )
-        .unique(["line", "key"], keep="first", maintain_order=True)
-        .drop("text", "body", "pair", "record", "first", "inside")
     )
 
 

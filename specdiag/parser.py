@@ -23,14 +23,15 @@ from typing import Any
 
 import polars as pl
 
-from specdiag.errors import Notice, SpecdiagError
+from specdiag.errors import SpecdiagError
 
 LINE_TYPES = ("int", "float", "percent", "bool", "text", "list", "texts", "mean", "count")
 RECORD_TYPES = (
     "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
     "float_lists", "json",
 )  # fmt: skip
-STYLES = ("fields", "labels", "pairs", "arguments", "columns", "record")
+LINE_STYLES = ("fields", "labels", "pairs", "arguments", "columns")
+RECORD_STYLES = ("record", "arguments")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Event:
     common: bool = False  # so frequent that it is looked for first
     where: dict[str, str] = field(default_factory=dict)  # json: key = value that marks the kind
     rest: tuple[Rest, ...] = ()
+    inside: str = ""  # json arguments: the object whose keys become rows
 
     @property
     def names(self) -> dict[str, Field]:
@@ -105,6 +107,7 @@ class Parser:
     block: tuple[str, ...] = ()  # lines: patterns whose following lines belong to them
     roots: tuple[str, ...] = ("",)  # json: where in the record the fields may be
     ignore: tuple[str, ...] = ()  # keys and labels that are not worth naming as unknown
+    version: tuple[Any, ...] = ()  # json: the key of the schema version, and the highest one read
     arm: tuple[str, ...] = ()  # json: keys whose values name a run inside the file
 
 
@@ -118,7 +121,7 @@ class Parsed:
     unread: Counter[tuple[str, str]] = field(default_factory=Counter)  # (table, name) -> lines
     strangers: list[tuple[int, str]] = field(default_factory=list)  # the first not understood
     starts: list[int] = field(default_factory=list)
-    notices: list[Notice] = field(default_factory=list)
+    refused: str = ""  # why nothing of this file can be read
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         if frame.height:
@@ -159,9 +162,10 @@ def _event(entry: dict[str, Any], format: str) -> Event:
         if type not in types:
             raise ValueError(f"type {type!r} of field {column!r} is none of {', '.join(types)}")
         fields.append(Field(column, type, tuple(names or [column])))
-    style = "record" if format == "json" else entry.get("style", "fields")
-    if style not in STYLES:
-        raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
+    styles = RECORD_STYLES if format == "json" else LINE_STYLES
+    style = entry.get("style", styles[0])
+    if style not in styles:
+        raise ValueError(f"style {style!r} is none of {', '.join(styles)}")
     has = entry.get("has", [])
     return Event(
         table=entry["table"],
@@ -179,6 +183,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
         starts=entry.get("starts", False),
         common=entry.get("common", False),
         where=entry.get("where", {}),
+        inside=entry.get("inside", ""),
         rest=tuple(
             Rest(column, pattern, tuple(inside))
             for column, (pattern, *inside) in entry.get("rest", {}).items()

@@ -122,6 +122,13 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     parsed.strangers = [(number, text) for number, text in broken[:SHOWN]]
     parsed.understood = parsed.lines - len(broken)
     db.execute("DELETE FROM block WHERE NOT valid")
+    if parser.version:
+        key, supported = parser.version
+        query = f"SELECT max(TRY_CAST(json_extract_string(text, '$.{key}') AS DOUBLE)) FROM block"
+        ((found,),) = db.execute(query).fetchall()
+        if found is not None and found >= supported + 1:
+            parsed.refused = f"{key} version {found:g} is newer than {supported}, the one read here"
+            return parsed
     for event in parser.events:
         _event(db, parser, event, parsed)
     return parsed
@@ -134,13 +141,35 @@ def _event(
         f"json_extract_string(text, '$.{key}') = '{value}'" for key, value in event.where.items()
     )
     view = f"(SELECT line, text FROM block WHERE {where or 'true'})"
-    keys = _keys(db, view, parser, event)
+    if event.style == "arguments":
+        _arguments(db, parser, event, view, parsed)
+        return
+    keys = keys_of(db, view, parser, event)
     if not keys:
         return
     project(db, parser, event, view, keys, parsed)
 
 
-def _keys(
+def _arguments(
+    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, view: str, parsed: Parsed
+) -> None:
+    """Every key of the record, or of the object inside it, as a row (key, value)."""
+    path = f", '$.{event.inside}'" if event.inside else ""
+    inner = f"json_extract(text, '$.{event.inside}')" if event.inside else "text"
+    arms = ", ".join(f"json_extract_string(text, '$.{key}')" for key in parser.arm)
+    rows = db.sql(
+        f"""SELECT line, key, json_extract_string({inner}, '$."' || key || '"') AS value,
+            {f"concat_ws(' ', {arms})" if arms else "NULL::VARCHAR"} AS arm
+            FROM (SELECT line, text, unnest(json_keys(text{path})) AS key FROM {view})
+            WHERE key NOT LIKE '%"%'"""
+    )
+    frame = pl.DataFrame(rows)
+    if event.starts:
+        parsed.starts += frame.get_column("line").unique().to_list()
+    parsed.add(event.table, frame.drop_nulls("value"))
+
+
+def keys_of(
     db: duckdb.DuckDBPyConnection, view: str, parser: Parser, event: Event
 ) -> Counter[str]:
     """Every key path of the records down to where fields may be, and on how many lines it is."""
@@ -181,11 +210,14 @@ def project(
     for one, paths in found:
         value = ", ".join(_access(path, mixed) for path in paths)
         columns.append(f'{_finite(one, value)} AS "{one.column}"')
+    kept_extra: list[str] = []
     for kept in event.rest:
         mine = [k for k in keys if k not in known and re.search(kept.pattern, k)]
-        if mine:
+        known.update(mine)
+        if kept.column == "extra":  # they share the column with keys that nothing names
+            kept_extra += mine
+        elif mine:
             leaves.update(dict.fromkeys(mine, "float"))
-            known.update(mine)
             pairs = ", ".join(f"'{_last(k)}', {_access(k)}" for k in sorted(mine))
             columns.append(f'json_object({pairs}) AS "{kept.column}"')
     known |= {path for leaf in known for path in _parents(leaf)}
@@ -193,9 +225,11 @@ def project(
              and k not in parser.arm and k not in event.where]  # fmt: skip
     for key in other:
         parsed.unread[event.table, key] += keys[key]
+    other += sorted(kept_extra)
     if other:
         leaves.update(dict.fromkeys(other, "json"))
-        columns.append(f"to_json(struct_pack({', '.join(f'{_q(k)} := {_access(k)}' for k in other)})) AS extra")
+        pairs = ", ".join(f"{_q(k.rpartition('.')[2])} := {_access(k)}" for k in other)
+        columns.append(f"to_json(struct_pack({pairs})) AS extra")
     arm = [key for key in parser.arm if key in keys]
     if arm:
         parts = ", ".join(f"json_extract_string(text, '$.{key}')" for key in arm)

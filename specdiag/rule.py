@@ -7,8 +7,8 @@ are the finding's values. The header:
 
     title, severity, why, fix, enable, explains, params   as in the rules beside this one
     needs    { table = [columns] }: the rows that decide it; a table with [] may be empty
-    enough   how many such rows a run must have
-    applies  a column of table run: where it is false, the rule is not applicable; where it is
+    enough   how many such rows a run must have: a number, or { table = number }
+    applies  a condition on table run: where it is false, the rule is not applicable; where it is
              true and rows are missing, the rule is undecided
 """
 
@@ -48,7 +48,7 @@ class Rule:
     why: str
     fix: tuple[str, ...]
     needs: Mapping[str, tuple[str, ...]]
-    enough: int = 1
+    enough: Mapping[str, int]
     applies: str = ""
     enable: str = ""
     explains: tuple[str, ...] = ()
@@ -99,10 +99,13 @@ def load(path: Path) -> Rule:
             raise ValueError(f"unknown key {', '.join(sorted(unknown))}")
         if data["severity"] not in SEVERITIES:
             raise ValueError(f"severity {data['severity']!r} is none of {', '.join(SEVERITIES)}")
+        needs = {table: tuple(columns) for table, columns in data["needs"].items()}
+        enough = data.get("enough", 1)
+        if isinstance(enough, int):
+            enough = dict.fromkeys(needs, enough)
         return Rule(
             name=path.stem, path=path, sql=text, title=data["title"], severity=data["severity"],
-            why=data["why"], fix=tuple(data["fix"]), enough=int(data.get("enough", 1)),
-            needs={table: tuple(columns) for table, columns in data["needs"].items()},
+            why=data["why"], fix=tuple(data["fix"]), needs=needs, enough=enough,
             applies=data.get("applies", ""), enable=data.get("enable", ""),
             explains=tuple(data.get("explains", [])), params=data.get("params", {}),
         )  # fmt: skip
@@ -172,7 +175,7 @@ def apply(
 
 
 def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
-    applies = f"coalesce({rule.applies}, false)" if rule.applies else "NULL"
+    applies = f"coalesce(({rule.applies}), false)" if rule.applies else "NULL"
     asked = dict(db.execute(f"SELECT run, {applies} FROM run").fetchall())
     decided = {
         run: "pass" if wanted is not False else "not applicable: " for run, wanted in asked.items()
@@ -186,12 +189,13 @@ def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
         )
         for run, wanted in asked.items():
             rows = counts.get(run, 0)
-            if rows >= rule.enough or decided[run] != "pass":
+            enough = rule.enough.get(table, 1)
+            if rows >= enough or decided[run] != "pass":
                 continue
             if rows == 0 and wanted is None:
                 decided[run] = "not applicable: "
             else:
-                have = f"{rows} of {rule.enough} rows of {table} with {', '.join(columns)}"
+                have = f"{rows} of {enough} rows of {table} with {', '.join(columns)}"
                 decided[run] = f"undecided: {have}" + (f"; {rule.enable}" if rule.enable else "")
     return decided
 

@@ -86,7 +86,8 @@ def _groups(files: list[File]) -> list[tuple[str, list[File]]]:
         series: dict[str, set[str]] = defaultdict(set)
         for file in members:
             series[file.format].add(file.series)
-        if all(len(names) == 1 for names in series.values()):
+        servers = sum(format.endswith("_server") for format in series)
+        if all(len(names) == 1 for names in series.values()) and servers <= 1:
             found_by_folder = not any(file.given for file in members)
             title = PurePath(folder).name if found_by_folder else ""
             groups.append((title or _main(members).stem, members))

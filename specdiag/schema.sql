@@ -41,7 +41,7 @@ CREATE TABLE run (
     page_size INTEGER,
     log_interval INTEGER,       -- decode steps between two decode lines
     ready BOOLEAN,              -- said that it was ready, or served
-    served BOOLEAN,             -- decoded something
+    served BOOLEAN,             -- did some work: decoded, stepped, answered, was measured
     rate_formula VARCHAR,       -- which definition wrote `accept rate`: see derive.sql
     accept_len DOUBLE,          -- C, mean over steps
     accept_len_from VARCHAR,    -- what it was computed from
@@ -261,3 +261,11 @@ CREATE TABLE time_sample (
 CREATE TABLE peer (
     run VARCHAR, against VARCHAR
 );
+
+CREATE VIEW baseline AS      -- peers that do not speculate
+SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
+WHERE NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+
+CREATE VIEW chain AS         -- peers that verify a chain
+SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
+WHERE r.speculates AND NOT r.tree;

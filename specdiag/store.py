@@ -112,6 +112,9 @@ def _read(
     reading.format = chosen.name
     starts: list[int] = []
     for block, parsed in _parsed(file, chosen, head):
+        if parsed.refused:
+            file.warn(f"not read: {parsed.refused}", "update specdiag, or write the older version")
+            break
         starts += sorted(parsed.starts)
         for table, frames in parsed.frames.items():
             for frame in frames:

@@ -38,11 +38,21 @@ def explain(found: list[Rule], name: str) -> str:
         near = difflib.get_close_matches(name, [rule.name for rule in found], n=1)
         help = f"did you mean {near[0]}?" if near else "see `specdiag rules`"
         raise SpecdiagError(f"no rule is called {name}", "", help)
-    parts = [f"{rule.name} ({rule.severity})", rule.title, "", "Why", _indent(rule.why), "", "What to do"]
+    parts = [
+        f"{rule.name} ({rule.severity})",
+        rule.title,
+        "",
+        "Why",
+        _indent(rule.why),
+        "",
+        "What to do",
+    ]
     parts += [_indent(text, f"  {n}. ") for n, text in enumerate(rule.fix, start=1)]
     parts += ["", "Needs"]
     for table, columns in rule.needs.items():
-        parts.append(f"  {table}: {', '.join(columns)}" if columns else f"  {table} (if there is any)")
+        parts.append(
+            f"  {table}: {', '.join(columns)}" if columns else f"  {table} (if there is any)"
+        )
     if rule.enable:
         parts += ["", "Where it is undecided", _indent(rule.enable)]
     if rule.params:
@@ -107,7 +117,9 @@ def table(filled: Store, sql: str, format: str) -> str:
             'specdiag query "SHOW TABLES" and "DESCRIBE decode" list what there is',
         ) from None  # fmt: skip
     if format == "json":
-        return json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1)
+        return json.dumps(
+            [dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1
+        )
     if format == "csv":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -119,5 +131,8 @@ def table(filled: Store, sql: str, format: str) -> str:
 def _aligned(names: list[str], rows: list[list[Any]]) -> str:
     cells = [names] + [["" if v is None else visible(str(v), 80) for v in row] for row in rows]
     widths = [max(len(row[n]) for row in cells) for n in range(len(names))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

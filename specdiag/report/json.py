@@ -31,8 +31,7 @@ def render(diagnosis: Diagnosis) -> str:
             for one in diagnosis.results
         ],
         "notices": [
-            {"what": one.what, "where": one.where, "help": one.help}
-            for one in notices(diagnosis)
+            {"what": one.what, "where": one.where, "help": one.help} for one in notices(diagnosis)
         ],
     }
     text = json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False)

@@ -17,7 +17,7 @@ SHOWN = 10  # findings of one kind, or consequences, that are told in full
 _SPECIAL = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)")
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 # What a renderer turns into a list, a heading or a mention, where it starts a line or a word.
-_START = re.compile(r"^([#+=-]|\d+(?=[.)]))")
+_START = re.compile(r"^(\d*)([#+=-](?!\d)|(?<=\d)[.)](?=\s|$))")
 _MENTION = re.compile(r"@(?=\w)")
 
 
@@ -63,7 +63,7 @@ def _runs(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _group(group: Group) -> Iterator[str]:
     rule = group.first.rule
-    title = f"### {group.first.severity}: {_plain(rule.title)}"
+    title = f"### {group.first.severity}: {_prose(rule.title)}"
     if len(group.findings) == 1:
         yield title
         yield ""
@@ -73,12 +73,12 @@ def _group(group: Group) -> Iterator[str]:
         yield ""
         yield from _list(group.findings)
     yield ""
-    yield f"**Why:** {_plain(rule.why)} ({_code(rule.name)})"
+    yield f"**Why:** {_prose(rule.why)} ({_code(rule.name)})"
     if rule.fix:
         yield ""
         yield "**What to do:**"
         yield ""
-        yield from (f"{n}. {_plain(step)}" for n, step in enumerate(rule.fix, start=1))
+        yield from (f"{n}. {_prose(step)}" for n, step in enumerate(rule.fix, start=1))
     if group.consequences:
         yield ""
         yield f"**What follows from it** ({text.severities(group.consequences)}):"
@@ -104,7 +104,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
     for finding in findings[:SHOWN]:
-        title = f"{finding.severity}: {_plain(finding.rule.title)} – " if titled else ""
+        title = f"{finding.severity}: {_prose(finding.rule.title)} – " if titled else ""
         yield f"- {title}{_where(finding)}: {_plain(finding.message)}"
         if finding.evidence:
             yield f"  {_code(_quote(finding.evidence[0]))}"
@@ -116,8 +116,8 @@ def _without_finding(diagnosis: Diagnosis) -> Iterator[str]:
     if undecided := text.open_rules(diagnosis):
         yield from ("## Not decided", "")
         for one in undecided:
-            how = f" To decide it: {_plain(one.rule.enable)}." if one.rule.enable else ""
-            yield f"- **{_plain(one.rule.title)}** ({_code(one.rule.name)}).{how}"
+            how = f" To decide it: {_prose(one.rule.enable)}." if one.rule.enable else ""
+            yield f"- **{_prose(one.rule.title)}** ({_code(one.rule.name)}).{how}"
             for lack, names in one.reasons[:SHOWN]:
                 yield f"  - {_plain(lack)}: {_names(names)}"
             if len(one.reasons) > SHOWN:
@@ -125,13 +125,13 @@ def _without_finding(diagnosis: Diagnosis) -> Iterator[str]:
         yield ""
     passes, idle = len(text.passed(diagnosis)), len(text.inapplicable(diagnosis))
     if diagnosis.results:
-        yield f"{text.count(passes, 'rule')} passed, {idle:,} not applicable."
+        yield f"{text.count(passes, 'rule')} passed, {idle:,} apply to none of the runs."
         yield ""
     if notices := text.notices(diagnosis):
         yield from ("## Not read", "")
         for notice in notices[:ROWS]:
             where = f" {_code(notice.where)}" if notice.where else ""
-            help = f" – {_plain(notice.help)}" if notice.help else ""
+            help = f" – {_prose(notice.help)}" if notice.help else ""
             yield f"- {_plain(notice.what)}{where}{help}"
         if len(notices) > ROWS:
             yield f"- and {len(notices) - ROWS:,} more"
@@ -142,24 +142,28 @@ def _without_finding(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _plain(words: str) -> str:
-    """Running text."""
-    words = " ".join(words.split()) if words.isprintable() else visible(words, 2000)
+    """Running text, from logs or not."""
     words = _SPECIAL.sub(lambda match: "\\" + match[0], visible(words, 2000))
     words = re.sub(r"[&<>]", lambda match: _HTML[match[0]], words)
-    words = _START.sub(lambda match: rf"{match[1]}" if match[1].isdigit() else "\\" + match[1], words)
-    return _MENTION.sub("@<!-- -->", words)
+    return _MENTION.sub("@<!-- -->", _START.sub(r"\1\\\2", words))
+
+
+def _prose(words: str) -> str:
+    """Running text of a rule: it may have several lines, and code between backticks."""
+    parts = re.split(r"`([^`]+)`", " ".join(words.split()))
+    return "".join(_code(part) if n % 2 else _plain(part) for n, part in enumerate(parts) if part)
 
 
 def _code(words: str) -> str:
     """A span of code, with more backticks around it than within."""
-    words = visible(words)
+    words = visible(words, 600)
     ticks = "`" * (_longest_run(words) + 1)
     pad = " " if words.startswith("`") or words.endswith("`") or not words.strip() else ""
     return f"{ticks}{pad}{words}{pad}{ticks}"
 
 
 def _fence(lines: Iterable[str]) -> Iterator[str]:
-    shown = [visible(line, 400) for line in lines]
+    shown = [visible(line, 600) for line in lines]
     ticks = "`" * max(3, *(_longest_run(line) + 1 for line in shown))
     yield from (f"{ticks}text", *shown, ticks)
 
@@ -173,7 +177,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _quote(one: Evidence) -> str:
-    return f"{one.path}:{one.line}: {one.text}"
+    return f"{visible(one.path, 160)}:{one.line}: {visible(one.text)}"
 
 
 def _where(finding: Finding) -> str:

@@ -41,7 +41,9 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
     for one in diagnosis.results:
         counts[one.result] += 1
     passed, idle = counts["pass"], counts["not applicable"]
-    console.print(f"\nPassed: {passed} of {passed + counts['finding']} decided checks; {idle} do not apply.")
+    console.print(
+        f"\nPassed: {passed} of {passed + counts['finding']} decided checks; {idle} do not apply."
+    )
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -85,7 +87,9 @@ def _finding(console: Console, diagnosis: Diagnosis, group: list[Finding]) -> No
     if finding.impact:
         _say(console, f"  costs  about {finding.impact:.0%} of the throughput")
     for number, proof in enumerate(finding.evidence):
-        console.print(Text(f"  {'proof' if number == 0 else '     '}  {proof.path}:{proof.line}", style="dim"))
+        console.print(
+            Text(f"  {'proof' if number == 0 else '     '}  {proof.path}:{proof.line}", style="dim")
+        )
         console.print(Text(f"         {visible(proof.text.strip(), max(40, console.width - 10))}"))
     if len(group) > 1:
         names = ", ".join(visible(other.run) for other in group[1:4])
@@ -94,11 +98,21 @@ def _finding(console: Console, diagnosis: Diagnosis, group: list[Finding]) -> No
     for number, step in enumerate(finding.rule.fix, start=1):
         _say(console, f"  {'next' if number == 1 else '    '}   {number}. {step}", " " * 12)
     for other in diagnosis.consequences(finding):
-        _say(console, f"  so     {other.severity} {other.rule.name}: {visible(other.message, 400)}", " " * 9)
+        _say(
+            console,
+            f"  so     {other.severity} {other.rule.name}: {visible(other.message, 400)}",
+            " " * 9,
+        )
 
 
 def _say(console: Console, text: str, indent: str = " " * 9) -> None:
-    filled = textwrap.fill(text, console.width - 1, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    filled = textwrap.fill(
+        text,
+        console.width - 1,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     console.print(Text(filled), soft_wrap=True)
 
 
@@ -114,5 +128,3 @@ def _undecided(console: Console, diagnosis: Diagnosis) -> None:
         name, reason = runs[0]
         more = f" (and {len(runs) - 1} more)" if len(runs) > 1 else ""
         _say(console, f"  {rule}, {visible(name)}{more}: {visible(reason)}", "    ")
-
-

@@ -92,6 +92,13 @@ def _decimal(value: float) -> str:
     return f"{value:.2g}" if size < 0.01 else f"{value:.3g}"
 
 
+def share(part: float | None) -> str:
+    """A share as percent: 100% only where nothing is missing."""
+    if part is None or not math.isfinite(part):
+        return MISSING
+    return "99.9%" if 0.9995 <= part < 1 else f"{100 * part:.3g}%"
+
+
 def duration_ms(ms: float | None) -> str:
     """Milliseconds in the unit that suits them."""
     if ms is None or not math.isfinite(ms):

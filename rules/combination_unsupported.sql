@@ -1,0 +1,73 @@
+-- title    = "Settings that do not work together"
+-- severity = "critical"
+-- needs    = { problem = ["type"], event = [], config = [] }
+-- why      = "Not every attention backend, page size, quantisation or parallel layout supports every speculative algorithm, and much is refused only after the weights are loaded. The message may name a family (EAGLE) for its relatives (EAGLE3, MTP, STANDALONE)."
+-- fix      = [
+--   "Change one setting of the pair that the message names; take the attention backend of target and draft first (--attention-backend, --speculative-draft-attention-backend).",
+--   "Start once without the speculative options: if that works, the pair is proven.",
+--   "Look the pair up in the support table of the server's documentation for this version; a newer version may allow it.",
+-- ]
+-- explains = ["start_failed", "graph_capture_failed", "speculative_assertion"]
+
+-- The first exception that tells a cause: not a look-up that Python tries and survives, not what a
+-- process says when another one is gone.
+WITH death AS (
+    SELECT run, min(line) AS line FROM event
+    WHERE kind = 'life' AND regexp_matches(name, '(?i)sigquit|crashed|kill_process_tree') GROUP BY run
+),
+cause AS (
+    SELECT p.run, p.source, p.line, p.type, p.message
+    FROM problem p LEFT JOIN death d USING (run)
+    -- a request that was refused kills no server
+    WHERE p.fatal AND (p.at_start OR d.line > p.line)
+        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
+    QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.source, p.line) = 1
+),
+refused AS (
+    SELECT * FROM cause
+    WHERE type IN ('ValueError', 'AssertionError', 'NotImplementedError', 'RuntimeError', 'Exception', 'TypeError')
+        AND regexp_matches(message, '(?i)(?:not|n''t)(?: \w+){0,3} support|unsupported|only supports?\b|supported only|only supported|support(?:s|ed)? (?:only )?(?:by|for|with|on|in) |not (?:yet |currently )?implemented|not compatible|incompatible|cannot be (?:used|combined|enabled)|can only be used|mutually exclusive|conflicts? with|must be (?:set|disabled|enabled|[0-9]+|one of)|requires? (?:--)?[a-z_-]*(?:backend|page|topk|top_k|attention|quant|overlap|radix|graph|algorithm)|please (?:use|set|disable|enable|specify) ')
+        AND regexp_matches(message, '(?i)backend|attention|page.?size|top.?k\b|quanti[sz]|\bfp8\b|\bfp4\b|nvfp4|\bawq\b|\bgptq\b|specul|\bspec\b|eagle|\bmtp\b|nextn|dflash|dspark|ddtree|treeflash|\bngram\b|standalone|draft|overlap|kv.?cache.?dtype|radix|\blora\b|chunked.prefill|cuda.?graph|hicache|mamba|pipeline.parallel|tensor.parallel|disaggregat|torch.?compile|grammar')
+        -- the GPU, a package, memory and an unknown model have rules of their own
+        AND NOT regexp_matches(message, '(?i)compute capability|\bsm ?_?(?:>=)? ?[0-9]{2,3}|CUDA arch|GPUs?\b|nvcc|ptxas|undefined symbol|out of memory|not enough memory|mem.fraction|pip install|not installed|no module named|requires [a-z0-9_.-]+ ?(?:>=|==)|^Model architectures|Hopper|Blackwell|Ampere')
+),
+-- Accepted at start and refused by nobody: these backends have no part that verifies drafts, and
+-- die in the first forward pass with a message about something else.
+blind AS (
+    SELECT c.run, c.source, c.line, c.type, c.message, backend
+    FROM cause c
+    JOIN (SELECT run, any_value(value) AS backend FROM config
+          WHERE key IN ('attention_backend', 'decode_attention_backend') AND value IN ('torch_native', 'flex_attention') GROUP BY run) USING (run)
+    JOIN (SELECT run, any_value(value) AS algorithm FROM config
+          WHERE key = 'speculative_algorithm' AND value NOT IN ('None', 'NONE', '') GROUP BY run) USING (run)
+    WHERE c.type IN ('AttributeError', 'TypeError', 'IndexError', 'AssertionError', 'NotImplementedError')
+        AND c.run NOT IN (SELECT run FROM refused)
+        AND c.message NOT LIKE '%has no attribute%_cpu%'
+        AND NOT regexp_matches(c.message, 'module ''|_OpNamespace|(?i)compute capability|\bsm_?[0-9]{2,3}')
+        AND EXISTS (FROM event e WHERE e.run = c.run AND e.kind = 'weights' AND e.line < c.line)
+),
+asked AS (
+    SELECT run, string_agg(key || ' ' || value, ', ' ORDER BY key) AS settings
+    FROM (
+        SELECT run, key, arg_max(value, line) AS value FROM config
+        WHERE key IN ('speculative_algorithm', 'attention_backend', 'decode_attention_backend', 'prefill_attention_backend',
+                      'speculative_draft_attention_backend', 'page_size', 'speculative_eagle_topk', 'quantization',
+                      'speculative_draft_model_quantization', 'kv_cache_dtype')
+            AND value NOT IN ('None', '', 'auto', 'False')
+        GROUP BY run, key
+    ) GROUP BY run
+)
+SELECT
+    run,
+    format('the start died of a combination that this build does not support: {}{}', left(message, 200),
+        CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END) AS message,
+    settings, type AS exception, left(message, 300) AS text,
+    [cite(source, line)] AS lines
+FROM refused LEFT JOIN asked USING (run)
+UNION ALL
+SELECT
+    run,
+    format('the first forward pass died with {} ({}): the attention backend {} does not support speculative decoding', type, left(message, 120), backend),
+    settings, type, left(message, 300),
+    [cite(source, line)]
+FROM blind LEFT JOIN asked USING (run)

@@ -1,0 +1,88 @@
+-- title    = "Requests are thrown out of a full KV pool again and again"
+-- severity = "high"
+-- needs    = { decode = ["running"], event = [], prefill = [], request = [] }
+-- why      = "The pool holds fewer tokens than the admitted requests grow to. A request that is retracted is prefilled again, prompt and answer so far, and the same tokens are paid for twice."
+-- fix      = [
+--   "Admit fewer: lower --max-running-requests, or raise --schedule-conservativeness so that the estimate of what requests grow to is higher.",
+--   "Make the pool larger: raise --mem-fraction-static if memory is free, use an 8-bit KV cache, fewer draft tokens or a smaller draft.",
+--   "Refuse what can never fit: a limit on prompt plus answer length below the pool's size.",
+-- ]
+-- explains = ["no_recovery_after_retraction"]
+-- params   = { least = 5, per_minute = 1.0, seconds = 20.0, gap_s = 120.0, share_of_finished = 0.05, usage = 0.9, ratio = 0.85 }
+
+-- Every rank of a replica prints the same retraction: the rank with the most of them stands for all.
+-- A line without a ratio is the server's own test mode.
+WITH printed AS (
+    SELECT *, coalesce(rank, '') AS rank_key, count(*) OVER (PARTITION BY run, coalesce(rank, '')) AS of_rank
+    FROM event WHERE kind = 'retraction' AND "after" IS NOT NULL
+),
+retraction AS (
+    SELECT * FROM printed
+    QUALIFY dense_rank() OVER (PARTITION BY run ORDER BY of_rank DESC, rank_key) = 1
+),
+-- How full the pool was: the lines next to the retraction, which lowers it.
+usage_line AS (
+    SELECT run, source, line, greatest(usage, swa_usage, state_usage) AS usage, queued FROM decode
+    UNION ALL
+    SELECT run, source, line, greatest(usage, swa_usage, state_usage), queued FROM prefill
+),
+seen AS (
+    SELECT r.*, u.usage AS used, u.queued
+    FROM retraction r ASOF LEFT JOIN usage_line u ON u.run = r.run AND u.source = r.source AND u.line <= r.line
+),
+-- Retractions that follow each other closely are one episode.
+parted AS (
+    SELECT *, sum(CASE WHEN apart THEN 1 ELSE 0 END) OVER (PARTITION BY run ORDER BY time, source, line) AS episode
+    FROM (SELECT *, coalesce(epoch(time) - epoch(lag(time) OVER (PARTITION BY run ORDER BY time, source, line)) > $gap_s, true) AS apart
+          FROM seen WHERE time IS NOT NULL)
+),
+episode AS (
+    SELECT run, episode, count(*) AS retractions, sum(value) AS requests,
+        epoch(max(time)) - epoch(min(time)) AS span_s,
+        count(*) >= $least
+            AND (count(*) - 1) * 60.0 >= $per_minute * (epoch(max(time)) - epoch(min(time)))
+            AND epoch(max(time)) - epoch(min(time)) >= $seconds AS dense
+    FROM parted GROUP BY run, episode
+),
+finished AS (
+    SELECT run, count(*) AS requests FROM request GROUP BY run
+),
+-- All retractions where they are many among what was finished, else those of the dense episodes.
+counted AS (
+    SELECT run, count(*) AS all_retractions, sum(value) AS all_requests,
+        coalesce(sum(value) > $share_of_finished * any_value(f.requests) AND any_value(f.requests) >= 20, false) AS many
+    FROM seen LEFT JOIN finished f USING (run) GROUP BY run
+),
+storm AS (
+    SELECT s.* FROM seen s JOIN counted c USING (run)
+    WHERE c.many OR EXISTS (
+        FROM parted p JOIN episode e ON e.run = p.run AND e.episode = p.episode
+        WHERE e.dense AND p.run = s.run AND p.source = s.source AND p.line = s.line
+    )
+),
+dense AS (
+    SELECT run, count(*) AS episodes, sum(span_s) AS span_s, sum(retractions) AS retractions
+    FROM episode WHERE dense GROUP BY run
+),
+summed AS (
+    SELECT run, count(*) AS retractions, sum(value) AS requests,
+        min(used) AS usage_min, max(used) AS usage_max, avg((used >= $usage)::INTEGER) AS full_share,
+        median("after") AS ratio, arg_min(queued, (source, line)) AS queued_first, arg_max(queued, (source, line)) AS queued_last,
+        sum(TRY_CAST(detail AS BIGINT)) AS tokens_freed,
+        first_few(list(cite(source, line))) AS lines
+    FROM storm GROUP BY run
+)
+SELECT
+    s.run,
+    format('{} retractions of {:.0f} requests{}: the pool {}, the new-token ratio jumps to {:.2f} (median){}',
+        s.retractions, s.requests,
+        CASE WHEN d.span_s > 0 THEN format(' in {:.0f} s, {:.1f} a minute{}', d.span_s, 60 * (d.retractions - d.episodes) / d.span_s,
+                 CASE WHEN d.episodes > 1 THEN format(', in {} episodes', d.episodes) ELSE '' END) ELSE '' END,
+        CASE WHEN usage_max IS NULL THEN 'was full' ELSE format('was up to {:.0f} % full', 100 * least(usage_max, 1)) END,
+        ratio,
+        CASE WHEN queued_last > queued_first THEN format(', the queue grew from {} to {}', queued_first, queued_last) ELSE '' END) AS message,
+    s.retractions, s.requests, d.span_s, 60 * (d.retractions - d.episodes) / nullif(d.span_s, 0) AS per_minute,
+    usage_min, usage_max, ratio AS ratio_median, queued_first, queued_last, tokens_freed, f.requests AS finished,
+    lines
+FROM summed s LEFT JOIN dense d USING (run) LEFT JOIN finished f USING (run)
+WHERE s.retractions >= $least AND (full_share >= 0.5 OR ratio >= $ratio)
