@@ -20,8 +20,8 @@ WITH progress AS (
 cause AS (
     SELECT p.run, p.source, p.line, p.type, p.message
     FROM problem p LEFT JOIN progress g USING (run, source)
-    WHERE p.at_start AND p.fatal
-        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
+    WHERE p.at_start AND p.fatal AND p.message <> ''
+        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
         AND NOT (p.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce(g.last > p.line, false))
     QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.source, p.line) = 1
 ),
@@ -29,48 +29,56 @@ named AS (
     SELECT *,
         regexp_extract(message, 'undefined symbol: ?([A-Za-z0-9_$@.]+)', 1) AS symbol,
         regexp_extract(message, '(lib[A-Za-z0-9_+-]+\.so[.0-9]*): cannot open shared object', 1) AS library,
-        regexp_extract(message, '([A-Za-z0-9_.-]+)/[^/ :]*(?:/[^/ :]*)?\.so[^ :]*: undefined symbol', 1) AS package
+        coalesce(nullif(regexp_extract(message, '(?:site|dist)-packages/([A-Za-z0-9_-]+)[^ :]*\.so', 1), ''),
+                 regexp_extract(message, '/([A-Za-z0-9_-]+)/(?:sm[0-9]+/)?[^/ :]+\.so', 1)) AS package
     FROM cause
-    WHERE regexp_matches(message, 'undefined symbol|GLIBCXX_[0-9.]+.{0,3} not found|CXXABI_[0-9.]+.{0,3} not found|mismatches the version that was used to compile|driver version is insufficient|NVIDIA driver on your system is too old|PTX was compiled with an unsupported toolchain|unsupported display driver|forward compatibility was attempted|operator torchvision::\w+ does not exist|Torch not compiled with CUDA|Could not load any common_ops')
+    WHERE regexp_matches(message, 'undefined symbol|GLIBCXX_[0-9.]+.{0,3} not found|CXXABI_[0-9.]+.{0,3} not found|mismatches the version that was used to compile|[Dd]etected CUDA version|driver version is insufficient|NVIDIA driver on your system is too old|PTX was compiled with an unsupported toolchain|unsupported display driver|forward compatibility was attempted|operator torchvision::\w+ does not exist|Torch not compiled with CUDA|Could not load any common_ops')
         -- a library of CUDA or torch; others are system packages that were never installed
         OR regexp_matches(message, 'lib(?:cuda|cudart|cublas\w*|cudnn\w*|cusparse\w*|cusolver|cufft|curand|nvrtc|nvJitLink|nvshmem\w*|nccl|torch\w*|c10\w*)[-.0-9a-z]*\.so[.0-9]*: cannot open shared object')
 ),
 package AS (
-    SELECT run, string_agg(DISTINCT key || ' ' || value, ', ' ORDER BY key || ' ' || value) AS versions
+    SELECT run, string_agg(DISTINCT key || ' ' || value, ', ' ORDER BY key || ' ' || value) AS versions,
+        any_value(value) FILTER (key = 'torch') AS torch,
+        list_sort(list_distinct(list(nullif(regexp_extract(value, '[+.](cu[0-9]{2,3})', 1), '')) FILTER (value LIKE '%cu%'))) AS suffixes
     FROM config
     WHERE regexp_matches(key, '^(?:torch|torchvision|sglang|sgl[-_]kernel|sglang-kernel|vllm|flashinfer[-_a-z]*|triton|xgrammar|nvidia-[a-z0-9-]+|cuda-[a-z-]+)$')
         AND regexp_matches(value, '^[0-9]+\.')
     GROUP BY run
 ),
 told AS (
+    SELECT n.*, p.versions, p.suffixes, coalesce(' ' || p.torch, ' one') AS torch
+    FROM named n LEFT JOIN package p USING (run)
+),
+judged AS (
     SELECT *, CASE
-        WHEN regexp_matches(symbol, '^_ZN?K?3c10|^_ZN?K?N3c10') THEN 'the c10 namespace: the library was built for another torch than the one that is installed'
-        WHEN regexp_matches(symbol, '^_ZT?[A-Z]*K?(?:2at|5torch|6caffe2)') THEN 'the torch namespace: the library was built for another torch than the one that is installed'
-        WHEN regexp_matches(symbol, '^(?:cu[A-Z]|nvml)') THEN 'the CUDA driver interface: the driver is older than what the library was built for'
-        WHEN regexp_matches(symbol, '^(?:cuda[A-Z]|cublas|cudnn|cusparse|nvrtc|nccl|__nvJitLink|__cudaRegister)') THEN 'a CUDA library: the one that is loaded is older than what the package was built for'
-        WHEN symbol LIKE '\_ZNSt%' ESCAPE '\' OR symbol LIKE '\_ZNKSt%' ESCAPE '\' OR message LIKE '%GLIBCXX\_%' ESCAPE '\' OR message LIKE '%CXXABI\_%' ESCAPE '\' THEN 'the C++ library: the package was built with a newer compiler than this system has libraries for'
-        WHEN symbol <> '' THEN 'no namespace of torch or CUDA: the library and what it links to are of different builds'
-        WHEN library LIKE 'libcuda.so%' THEN 'the CUDA driver: it is not visible here (no driver, or a container without GPU access)'
-        WHEN library LIKE 'libtorch%' OR library LIKE 'libc10%' THEN 'a library of torch: the package was built for another torch than the one that is installed'
-        WHEN library <> '' THEN 'a CUDA library: the package was built for another CUDA version than the installed one'
-        WHEN regexp_matches(message, 'driver|forward compatibility|unsupported toolchain') THEN 'the driver: it is older than the CUDA that the packages were built for'
-        WHEN message LIKE '%torchvision::%' THEN 'torchvision: it was built for another torch than the one that is installed'
-        WHEN message LIKE '%not compiled with CUDA%' THEN 'torch: the installed build is the one for CPUs'
-        WHEN message LIKE '%mismatches the version%' THEN 'the CUDA toolkit: torch was compiled with another version'
-        ELSE 'the kernel package: none of its compiled variants could be loaded'
+        WHEN regexp_matches(symbol, '^_ZN?K?N?K?3c10') THEN 'the name is in the c10 namespace, so the library was built for another torch than the installed' || torch
+        WHEN regexp_matches(symbol, '^_ZT?[A-Z]*?N?K?(?:2at|5torch|6caffe2)') THEN 'the name is in the torch namespace, so the library was built for another torch than the installed' || torch
+        WHEN regexp_matches(symbol, '^(?:cu[A-Z]|nvml)') THEN 'the name belongs to the CUDA driver, which is older than what the library was built for'
+        WHEN regexp_matches(symbol, '^(?:cuda[A-Z]|cublas|cudnn|cusparse|nvrtc|nccl|__nvJitLink|__cudaRegister)') THEN 'the name belongs to a CUDA library; the one that is loaded is older than what the package was built for'
+        WHEN regexp_matches(symbol, '^_ZNK?St') OR regexp_matches(message, 'GLIBCXX_|CXXABI_') THEN 'the C++ library of this system is older than the compiler of the package'
+        WHEN symbol <> '' THEN 'the library and what it links to are of different builds'
+        WHEN library LIKE 'libcuda.so%' THEN 'the CUDA driver is not visible here (no driver, or a container without GPU access)'
+        WHEN library LIKE 'libtorch%' OR library LIKE 'libc10%' THEN 'the package was built for another torch than the installed' || torch
+        WHEN library <> '' THEN 'the package was built for another CUDA version than the installed one'
+        WHEN regexp_matches(message, 'driver|forward compatibility|unsupported toolchain') THEN 'the driver is older than the CUDA that the packages were built for'
+        WHEN message LIKE '%torchvision::%' THEN 'torchvision was built for another torch than the installed' || torch
+        WHEN message LIKE '%not compiled with CUDA%' THEN 'the installed torch is the build for CPUs'
+        WHEN message LIKE '%mismatches the version%' OR message LIKE '%detected CUDA version%' THEN 'torch was compiled with another CUDA version than the toolkit''s'
+        ELSE 'none of the compiled variants of the kernel package could be loaded'
     END AS about
-    FROM named
+    FROM told
 )
 SELECT
     run,
-    format('{}{}, which belongs to {}{}',
-        CASE WHEN symbol <> '' THEN 'the start died on the undefined symbol ' || symbol
-             WHEN library <> '' THEN 'the start died because ' || library || ' cannot be opened'
-             ELSE 'the start died with: ' || left(message, 160) END,
+    format('the start died {}{}: {}{}{}',
+        CASE WHEN symbol <> '' THEN 'on the undefined symbol ' || symbol
+             WHEN library <> '' THEN 'because ' || library || ' cannot be opened'
+             ELSE 'with "' || rtrim(left(message, 160), '.') || '"' END,
         CASE WHEN package <> '' THEN ' (package ' || package || ')' ELSE '' END,
         about,
+        CASE WHEN len(suffixes) > 1 THEN '; the CUDA suffixes of the packages differ (' || array_to_string(suffixes, ', ') || ')' ELSE '' END,
         CASE WHEN versions <> '' THEN '. Installed: ' || versions ELSE '' END) AS message,
     nullif(symbol, '') AS symbol, nullif(library, '') AS library, nullif(package, '') AS package,
     about, versions, type AS exception,
     [cite(source, line)] AS lines
-FROM told LEFT JOIN package USING (run)
+FROM judged

@@ -19,17 +19,18 @@ cause AS (
     SELECT p.run, p.source, p.line, p.type, p.message
     FROM problem p LEFT JOIN death d USING (run)
     -- a request that was refused kills no server
-    WHERE p.fatal AND (p.at_start OR d.line > p.line)
-        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
+    WHERE p.fatal AND p.message <> '' AND (p.at_start OR d.line > p.line)
+        AND (p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
+            OR p.message LIKE '%: error: argument %')
     QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.source, p.line) = 1
 ),
 refused AS (
     SELECT * FROM cause
-    WHERE type IN ('ValueError', 'AssertionError', 'NotImplementedError', 'RuntimeError', 'Exception', 'TypeError')
-        AND regexp_matches(message, '(?i)(?:not|n''t)(?: \w+){0,3} support|unsupported|only supports?\b|supported only|only supported|support(?:s|ed)? (?:only )?(?:by|for|with|on|in) |not (?:yet |currently )?implemented|not compatible|incompatible|cannot be (?:used|combined|enabled)|can only be used|mutually exclusive|conflicts? with|must be (?:set|disabled|enabled|[0-9]+|one of)|requires? (?:--)?[a-z_-]*(?:backend|page|topk|top_k|attention|quant|overlap|radix|graph|algorithm)|please (?:use|set|disable|enable|specify) ')
+    WHERE type IN ('ValueError', 'AssertionError', 'NotImplementedError', 'RuntimeError', 'Exception', 'TypeError', 'error')
+        AND regexp_matches(message, '(?i)(?:not|n''t)(?: \w+){0,3} support|invalid choice|(?:unknown|invalid|unrecogni[sz]ed) (?:speculative|attention|quanti[sz]|algorithm|backend)|unsupported|only supports?\b|supported only|only supported|support(?:s|ed)? (?:only )?(?:by|for|with|on|in) |not (?:yet |currently )?implemented|not compatible|incompatible|cannot be (?:used|combined|enabled)|can only be used|mutually exclusive|conflicts? with|must be (?:set|disabled|enabled|[0-9]+|one of)|requires? (?:--)?[a-z_-]*(?:backend|page|topk|top_k|attention|quant|overlap|radix|graph|algorithm)|please (?:use|set|disable|enable|specify) ')
         AND regexp_matches(message, '(?i)backend|attention|page.?size|top.?k\b|quanti[sz]|\bfp8\b|\bfp4\b|nvfp4|\bawq\b|\bgptq\b|specul|\bspec\b|eagle|\bmtp\b|nextn|dflash|dspark|ddtree|treeflash|\bngram\b|standalone|draft|overlap|kv.?cache.?dtype|radix|\blora\b|chunked.prefill|cuda.?graph|hicache|mamba|pipeline.parallel|tensor.parallel|disaggregat|torch.?compile|grammar')
-        -- the GPU, a package, memory and an unknown model have rules of their own
-        AND NOT regexp_matches(message, '(?i)compute capability|\bsm ?_?(?:>=)? ?[0-9]{2,3}|CUDA arch|GPUs?\b|nvcc|ptxas|undefined symbol|out of memory|not enough memory|mem.fraction|pip install|not installed|no module named|requires [a-z0-9_.-]+ ?(?:>=|==)|^Model architectures|Hopper|Blackwell|Ampere')
+        -- the GPU, a package, memory, an unknown model and a draft that does not fit are other findings
+        AND NOT regexp_matches(message, '(?i)compute capability|\bsm ?_?(?:>=)? ?[0-9]{2,3}|CUDA arch|GPUs?\b|nvcc|ptxas|undefined symbol|out of memory|not enough memory|mem.fraction|pip install|not installed|no module named|requires [a-z0-9_.-]+ ?(?:>=|==)|^Model architectures|Hopper|Blackwell|Ampere|vocab|hidden.?size|shape|state_dict|checkpoint')
 ),
 -- Accepted at start and refused by nobody: these backends have no part that verifies drafts, and
 -- die in the first forward pass with a message about something else.

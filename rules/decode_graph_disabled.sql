@@ -18,7 +18,8 @@ asked AS (
     SELECT run,
         bool_or(key = 'device' AND value ILIKE 'cpu') AS cpu,
         string_agg(key, ', ' ORDER BY key) FILTER (
-            key IN ('disable_cuda_graph', 'disable_decode_cuda_graph', 'enforce_eager') AND value ILIKE 'true') AS flag,
+            (key IN ('disable_cuda_graph', 'disable_decode_cuda_graph', 'enforce_eager') AND value ILIKE 'true')
+            OR (key = 'cuda_graph_backend_decode' AND value ILIKE 'disabled')) AS flag,
         max(TRY_CAST(value AS INTEGER)) FILTER (key IN ('cuda_graph_max_bs', 'cuda_graph_max_bs_decode')) AS largest
     FROM setting GROUP BY run
 ),

@@ -46,7 +46,7 @@ summed AS (
     SELECT run, any_value(unit) AS unit, count(*) AS contradicting,
         avg(accepted_depth) AS accepted_depth, avg(commit_len) AS commit_len,
         min(accepted_depth + 1 - commit_len) AS least, max(accepted_depth + 1 - commit_len) AS most,
-        list(step ORDER BY line)[:8] AS steps,
+        (list(step ORDER BY line) FILTER (step IS NOT NULL))[:8] AS steps,
         arg_min(accepted_depth, line) AS first_depth, arg_min(commit_len, line) AS first_commit,
         first_few(list(cite(source, line))) AS lines
     FROM broken GROUP BY run

@@ -1,6 +1,6 @@
 -- title    = "A kernel does not exist for this GPU"
 -- severity = "critical"
--- needs    = { problem = ["type"], event = [], config = [] }
+-- needs    = { problem = ["type"], config = [] }
 -- why      = "A kernel library holds code for the architectures it was built for. A GPU that is older, newer or of another family (workstation Blackwell 12.x is not data-centre Blackwell 10.x) starts, then dies at the first capture or request. A library that does not know the card may even take 12.0 for less than 7.5."
 -- fix      = [
 --   "Choose another backend for the part that failed: `--attention-backend triton` for the target, `--speculative-draft-attention-backend` for the draft, `--moe-runner-backend` or `--sampling-backend pytorch` for the rest.",
@@ -14,16 +14,16 @@
 WITH cause AS (
     SELECT run, source, line, type, message, at_start
     FROM problem
-    WHERE fatal
-        AND type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
+    WHERE fatal AND message <> ''
+        AND type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY source, line) = 1
 ),
 named AS (
     SELECT *,
         regexp_extract(message, '(?i)((?:sm_?|compute_|compute capability (?:of )?)[0-9]{1,3}(?:\.[0-9])?[af]?)', 1) AS architecture,
-        regexp_extract(message, '(?i)^(?:Capture cuda graph failed: )?([A-Za-z0-9_.-]+(?: v?[0-9]+)?(?: attention)?(?: backend)?) (?:failed with|requires?|only supports?|is (?:only |not )?supported|does not support)', 1) AS part
+        regexp_extract(message, '(?i)^(?:Capture cuda graph failed: )?([A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+){0,3}?) (?:failed with|requires?|only supports?|is (?:only |not )?supported|does not support)', 1) AS part
     FROM cause
-    WHERE regexp_matches(message, 'no kernel image is available|device kernel image is invalid|invalid device function|No supported CUDA architectures found|Arch conditional MMA|not compiled for (?:this|your|the current) (?:GPU|device|arch)|(?i)only supports? (?:Turing|Ampere|Ada|Hopper|Blackwell)|not supported on (?:this|your|the current) (?:GPU|device|hardware)|not supported on (?:arch|CUDA arch|compute capab|Blackwell|Hopper|Ampere|Turing)|only supported (?:on|for) [^.]{0,60}(?:GPU|sm_?[0-9]|Hopper|Blackwell|Ampere)|requires? [^.]{0,40}(?:GPUs?\b|Hopper|Blackwell|Ampere)[^.]{0,40}')
+    WHERE regexp_matches(message, 'no kernel image is available|device kernel image is invalid|invalid device function|No supported CUDA architectures found|Arch conditional MMA|not compiled for (?:this|your|the current) (?:GPU|device|arch)|(?i)only supports? (?:Turing|Ampere|Ada|Hopper|Blackwell)|not supported on (?:this|your|the current) (?:GPU|device|hardware)|not supported on (?:arch|CUDA arch|compute capab|Blackwell|Hopper|Ampere|Turing)|only supported (?:on|for) [^.]{0,60}(?:GPU|sm_?[0-9]|Hopper|Blackwell|Ampere)|requires? (?:an? )?(?:NVIDIA )?(?:Turing|Ampere|Ada|Hopper|Blackwell)|requires? GPUs? with (?:sm|compute)|out of resource: shared memory')
         -- "sm_120 is not supported", "requires compute capability >= 8.0", "supports sm75 and above"
         OR (regexp_matches(message, '(?i)\bsm ?_?(?:>=|<=)? ?[0-9]{2,3}|compute_[0-9]{2}|compute capability|device capability|CUDA arch')
             AND regexp_matches(message, '(?i)not (?:yet |currently )?supported|unsupported|requires?|only supports?|supports? only|or (?:higher|above|newer|later)|and (?:higher|above|newer|later)|less than|is not compatible|at least|expected|must be|>=|<'))
@@ -48,11 +48,11 @@ SELECT
     run,
     format('{} died because {}has no kernel for this GPU: {}{}{}',
         CASE WHEN at_start THEN 'the start' ELSE 'the server' END,
-        CASE WHEN part <> '' THEN part || ' ' ELSE 'a library ' END,
-        left(message, 200),
-        -- every card that such a message turns away wrongly is newer than the limit it states
-        CASE WHEN regexp_matches(message, '(?i)(?:or|and) (?:higher|above|newer|later)|>=|at least|less than|only supports? \w+ GPUs or newer')
-             THEN '. A GPU that is newer than this limit is not too old: the library does not know it' ELSE '' END,
+        CASE WHEN part <> '' AND NOT part ILIKE '%capability%' THEN part || ' ' ELSE 'a library ' END,
+        rtrim(left(message, 200), '.'),
+        -- a card that such a message turns away wrongly is newer than the limit it states
+        CASE WHEN regexp_matches(message, '(?i)(?:or|and) (?:higher|above|newer|later)|>=|at least|less than') AND NOT message LIKE '%<=%'
+             THEN '. If the GPU is newer than this limit, the library does not know it or reads its number wrongly' ELSE '' END,
         CASE WHEN backends <> '' THEN ' (asked for: ' || backends || ')' ELSE '' END) AS message,
     nullif(architecture, '') AS architecture, nullif(part, '') AS part, backends, type AS exception,
     [cite(source, line)] AS lines

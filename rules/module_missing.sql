@@ -20,8 +20,8 @@ WITH progress AS (
 told AS (
     SELECT p.run, p.source, p.line, p.type, p.message
     FROM problem p LEFT JOIN progress g USING (run, source)
-    WHERE p.at_start AND p.fatal
-        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
+    WHERE p.at_start AND p.fatal AND p.message <> ''
+        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
         AND NOT (p.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce(g.last > p.line, false))
         -- soundfile looks for a bundled library first; what it says next is the cause
         AND p.message NOT LIKE '%_soundfile_data%'
@@ -40,7 +40,7 @@ named AS (
     FROM cause
     -- Python's own words while it shuts down; a compiled library that does not fit (binary_mismatch);
     -- a GPU that is too old or too new (kernel_missing_for_gpu)
-    WHERE NOT regexp_matches(message, 'sys\.meta_path is None|None in sys\.modules|undefined symbol|(?i)compute capability|\bsm_?[0-9]{2}|CUDA arch|GPUs')
+    WHERE NOT regexp_matches(message, 'sys\.meta_path is None|None in sys\.modules|undefined symbol|(?i)compute capability|\bsm ?_?(?:>=|<=)? ?[0-9]{2}|CUDA arch|GPUs')
         AND (
             (type IN ('ImportError', 'ModuleNotFoundError', 'PackageNotFoundError', 'DistributionNotFound', 'VersionConflict')
                 AND NOT regexp_matches(message, 'Could not load any common_ops'))

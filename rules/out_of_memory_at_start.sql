@@ -21,8 +21,8 @@ WITH cut AS (
 cause AS (
     SELECT run, source, line, type, message
     FROM problem
-    WHERE at_start AND fatal AND run NOT IN (SELECT run FROM cut)
-        AND type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'KeyError', 'ImportError', 'ModuleNotFoundError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
+    WHERE at_start AND fatal AND message <> '' AND run NOT IN (SELECT run FROM cut)
+        AND type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'ImportError', 'ModuleNotFoundError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY source, line) = 1
 ),
 -- A compiler that fails inside a capture is no lack of memory, nor is a pool that is full of requests.
@@ -86,7 +86,7 @@ SELECT
         WHEN place IS NOT NULL THEN format('the capture of the {}graphs ran out of memory{}{}{}',
             CASE WHEN name <> '' THEN name || ' ' ELSE '' END,
             CASE WHEN free_gb IS NOT NULL THEN format(': {:.2f} GB were free before it', free_gb) ELSE '' END,
-            CASE WHEN wanted <> '' THEN ', ' || wanted || ' more was wanted' ELSE '' END,
+            CASE WHEN wanted <> '' THEN ', ' || wanted || ' was wanted' ELSE '' END,
             CASE WHEN coalesce(largest, draft_tokens) IS NOT NULL OR fraction IS NOT NULL THEN format(' ({})', concat_ws(', ',
                 CASE WHEN largest IS NOT NULL THEN format('capture list up to {}', largest) END,
                 CASE WHEN draft_tokens IS NOT NULL THEN format('{} draft tokens', draft_tokens) END,

@@ -11,10 +11,19 @@
 -- params   = { least = 5, per_minute = 1.0, seconds = 20.0, gap_s = 120.0, share_of_finished = 0.05, usage = 0.9, ratio = 0.85 }
 
 -- Every rank of a replica prints the same retraction: the rank with the most of them stands for all.
--- A line without a ratio is the server's own test mode.
-WITH printed AS (
-    SELECT *, coalesce(rank, '') AS rank_key, count(*) OVER (PARTITION BY run, coalesce(rank, '')) AS of_rank
-    FROM event WHERE kind = 'retraction' AND "after" IS NOT NULL
+-- SGLang writes a line for each, vLLM counts them in its decode lines (and once named some of them).
+-- A line without ratio and name is the server's own test mode.
+WITH written AS (
+    SELECT run, source, line, time, rank, value AS requests, 1 AS times, "after" AS ratio, detail
+    FROM event WHERE kind = 'retraction' AND ("after" IS NOT NULL OR name IS NOT NULL)
+    UNION ALL
+    -- of a decode node of SGLang the same column is the number that waits, not a count
+    SELECT run, source, line, time, rank, retracted, retracted, NULL, NULL
+    FROM decode WHERE retracted > 0 AND prompt_tokens_per_s IS NOT NULL
+),
+printed AS (
+    SELECT *, coalesce(rank, '') AS rank_key, sum(times) OVER (PARTITION BY run, coalesce(rank, '')) AS of_rank
+    FROM written
 ),
 retraction AS (
     SELECT * FROM printed
@@ -37,10 +46,10 @@ parted AS (
           FROM seen WHERE time IS NOT NULL)
 ),
 episode AS (
-    SELECT run, episode, count(*) AS retractions, sum(value) AS requests,
+    SELECT run, episode, sum(times) AS retractions,
         epoch(max(time)) - epoch(min(time)) AS span_s,
-        count(*) >= $least
-            AND (count(*) - 1) * 60.0 >= $per_minute * (epoch(max(time)) - epoch(min(time)))
+        sum(times) >= $least AND count(*) > 1
+            AND (sum(times) - 1) * 60.0 >= $per_minute * (epoch(max(time)) - epoch(min(time)))
             AND epoch(max(time)) - epoch(min(time)) >= $seconds AS dense
     FROM parted GROUP BY run, episode
 ),
@@ -49,9 +58,8 @@ finished AS (
 ),
 -- All retractions where they are many among what was finished, else those of the dense episodes.
 counted AS (
-    SELECT run, count(*) AS all_retractions, sum(value) AS all_requests,
-        coalesce(sum(value) > $share_of_finished * any_value(f.requests) AND any_value(f.requests) >= 20, false) AS many
-    FROM seen LEFT JOIN finished f USING (run) GROUP BY run
+    SELECT s.run, coalesce(sum(s.requests) > $share_of_finished * any_value(f.requests) AND any_value(f.requests) >= 20, false) AS many
+    FROM seen s LEFT JOIN finished f ON f.run = s.run GROUP BY s.run
 ),
 storm AS (
     SELECT s.* FROM seen s JOIN counted c USING (run)
@@ -61,28 +69,28 @@ storm AS (
     )
 ),
 dense AS (
-    SELECT run, count(*) AS episodes, sum(span_s) AS span_s, sum(retractions) AS retractions
+    SELECT run, count(*) AS episodes, sum(span_s) AS span_s, sum(retractions)::BIGINT AS retractions
     FROM episode WHERE dense GROUP BY run
 ),
 summed AS (
-    SELECT run, count(*) AS retractions, sum(value) AS requests,
+    SELECT run, sum(times)::BIGINT AS retractions, sum(requests)::BIGINT AS requests,
         min(used) AS usage_min, max(used) AS usage_max, avg((used >= $usage)::INTEGER) AS full_share,
-        median("after") AS ratio, arg_min(queued, (source, line)) AS queued_first, arg_max(queued, (source, line)) AS queued_last,
-        sum(TRY_CAST(detail AS BIGINT)) AS tokens_freed,
+        median(ratio) AS ratio, arg_min(queued, (source, line)) AS queued_first, arg_max(queued, (source, line)) AS queued_last,
+        sum(TRY_CAST(detail AS BIGINT))::BIGINT AS tokens_freed,
         first_few(list(cite(source, line))) AS lines
     FROM storm GROUP BY run
 )
 SELECT
     s.run,
-    format('{} retractions of {:.0f} requests{}: the pool {}, the new-token ratio jumps to {:.2f} (median){}',
-        s.retractions, s.requests,
+    format('{} retractions{}{}: the pool {}{}{}', s.retractions,
+        CASE WHEN s.requests > s.retractions THEN format(' of {} requests', s.requests) ELSE '' END,
         CASE WHEN d.span_s > 0 THEN format(' in {:.0f} s, {:.1f} a minute{}', d.span_s, 60 * (d.retractions - d.episodes) / d.span_s,
                  CASE WHEN d.episodes > 1 THEN format(', in {} episodes', d.episodes) ELSE '' END) ELSE '' END,
         CASE WHEN usage_max IS NULL THEN 'was full' ELSE format('was up to {:.0f} % full', 100 * least(usage_max, 1)) END,
-        ratio,
+        CASE WHEN ratio IS NOT NULL THEN format(', the new-token ratio jumps to {:.2f} (median)', ratio) ELSE '' END,
         CASE WHEN queued_last > queued_first THEN format(', the queue grew from {} to {}', queued_first, queued_last) ELSE '' END) AS message,
     s.retractions, s.requests, d.span_s, 60 * (d.retractions - d.episodes) / nullif(d.span_s, 0) AS per_minute,
     usage_min, usage_max, ratio AS ratio_median, queued_first, queued_last, tokens_freed, f.requests AS finished,
     lines
 FROM summed s LEFT JOIN dense d USING (run) LEFT JOIN finished f USING (run)
-WHERE s.retractions >= $least AND (full_share >= 0.5 OR ratio >= $ratio)
+WHERE s.retractions >= $least AND (coalesce(full_share >= 0.5, false) OR coalesce(ratio >= $ratio, false))

@@ -27,7 +27,8 @@ life AS (
 ),
 candidate AS (
     SELECT p.run, p.source, p.line, p.type, p.message, l.died,
-        p.type IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError')
+        p.type IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError')
+            OR coalesce(p.message, '') = ''
             OR (p.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce(g.last > p.line, false)) AS follows
     FROM problem p
     LEFT JOIN progress g USING (run, source)

@@ -47,7 +47,7 @@ GROUP BY run;
 
 -- Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
 CREATE TEMP TABLE step_row AS
-SELECT p.run, p.place, s.* EXCLUDE (run, life, arm)
+SELECT p.run, p.place, s.* EXCLUDE (life, arm)
 REPLACE (
     CASE WHEN len(s.depths) = len(s.parents) - 1 THEN list_concat([0], s.depths) ELSE s.depths END AS depths,
     CASE WHEN len(s.node_tokens) = len(s.parents) - 1
@@ -65,50 +65,35 @@ FROM step_row;
 
 -- Decode lines ------------------------------------------------------------------------------------
 
--- How many prompts had been computed when a decode line was printed, by the same rank.
-CREATE TEMP TABLE decode_row AS
-WITH line_of AS (
-    SELECT p.run, p.place, d.source, d.line, coalesce(d.rank, '') AS rank_key, 0 AS prefills
+-- `prefill_line` is the last prompt that the same rank computed before the report. A report covers
+-- the time since the one before it, idle time included: one that is more than three times as slow
+-- as both neighbours, or as the next where it is the first, spans a gap.
+INSERT INTO decode BY NAME
+WITH mine AS (
+    SELECT p.run, p.place, coalesce(d.rank, '') AS rank_key, d.* EXCLUDE (life, arm)
     FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
-    UNION ALL
-    SELECT p.run, p.place, d.source, d.line, coalesce(d.rank, ''), 1
-    FROM raw.prefill d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
-),
-counted AS (
-    SELECT *, sum(prefills) OVER (PARTITION BY run, rank_key ORDER BY place, line) AS prefills_so_far
-    FROM line_of
 ),
 speculating AS (
-    SELECT p.run, bool_or(d.accept_len IS NOT NULL) AS speculates
-    FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
-    GROUP BY p.run
+    SELECT run, bool_or(accept_len IS NOT NULL) AS speculates FROM mine GROUP BY run
 ),
 converted AS (
-    SELECT
-        p.run, p.place, c.prefills_so_far, c.rank_key,
-        d.* EXCLUDE (run, life, arm)
-        REPLACE (
-            coalesce(d.complete, true) AS complete,
-            coalesce(d.accept_len, CASE WHEN NOT s.speculates AND coalesce(a.algorithm, 'NONE') = 'NONE'
-                                        THEN 1 END) AS commit_len,
-            CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len
-        )
-    FROM raw.decode d
-    JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
-    JOIN counted c ON c.source = d.source AND c.line = d.line AND c.prefills = 0
-        AND c.rank_key = coalesce(d.rank, '')
-    JOIN speculating s ON s.run = p.run
-    JOIN asked a ON a.run = p.run
-)
-SELECT * REPLACE (
-    CASE WHEN running > 0 AND tokens_per_s > 0 THEN 1000 * running * commit_len / tokens_per_s END AS step_ms
-)
-FROM converted;
-
--- A report covers the time since the one before it, idle time included. One that is more than
--- three times as slow as both neighbours, or as the next where it is the first, spans a gap.
-INSERT INTO decode BY NAME
-WITH neighbour AS (
+    SELECT m.* REPLACE (
+        coalesce(m.complete, true) AS complete,
+        coalesce(m.accept_len, CASE WHEN NOT s.speculates AND coalesce(a.algorithm, 'NONE') = 'NONE'
+                                    THEN 1 END) AS commit_len,
+        CASE WHEN m.running > 0 AND m.tokens > 0 THEN m.tokens / m.running END AS ctx_len
+    )
+    FROM mine m JOIN speculating s USING (run) JOIN asked a USING (run)
+),
+decode_row AS (
+    SELECT c.* REPLACE (
+        CASE WHEN c.running > 0 AND c.tokens_per_s > 0 THEN 1000 * c.running * c.commit_len / c.tokens_per_s END AS step_ms
+    ), f.line AS prefill_line
+    FROM converted c
+    ASOF LEFT JOIN (SELECT source, coalesce(rank, '') AS rank_key, line FROM raw.prefill) f
+        ON f.source = c.source AND f.rank_key = c.rank_key AND f.line <= c.line
+),
+neighbour AS (
     SELECT *,
         row_number() OVER w AS nth,
         1.0 / nullif(tokens_per_s / nullif(running, 0), 0) AS token_s,
@@ -116,13 +101,13 @@ WITH neighbour AS (
         lead(1.0 / nullif(tokens_per_s / nullif(running, 0), 0)) OVER w AS token_s_after,
         lag(ctx_len) OVER w AS ctx_before,
         lag(running) OVER w AS running_before,
-        lag(prefills_so_far) OVER w AS prefills_before
+        lag(line) OVER w AS line_before, lag(source) OVER w AS source_before
     FROM decode_row
     WINDOW w AS (PARTITION BY run, rank_key ORDER BY place, line)
 ),
 marked AS (
     SELECT * REPLACE (
-        prefills_so_far > coalesce(prefills_before, 0) AS after_prefill,
+        coalesce(prefill_line > CASE WHEN source_before = source THEN line_before ELSE 0 END, false) AS after_prefill,
         coalesce(
             nth = 1
             OR (token_s > 3 * token_s_after AND (token_s_before IS NULL OR token_s > 3 * token_s_before))
@@ -138,8 +123,8 @@ fit AS (
     )
     FROM marked
 )
-SELECT * EXCLUDE (place, prefills_so_far, rank_key, nth, token_s, token_s_before, token_s_after,
-                  ctx_before, running_before, prefills_before)
+SELECT * EXCLUDE (place, prefill_line, rank_key, nth, token_s, token_s_before, token_s_after,
+                  ctx_before, running_before, line_before, source_before)
 REPLACE (usable AND NOT after_prefill AND coalesce(running = running_before, false) AS steady)
 FROM fit;
 
@@ -147,7 +132,7 @@ FROM fit;
 
 -- The first token comes from prefill, not from a step.
 INSERT INTO request BY NAME
-SELECT p.run, r.* EXCLUDE (run, life, arm)
+SELECT p.run, r.* EXCLUDE (life, arm)
 REPLACE (CASE WHEN r.verify_steps > 0 AND r.completion_tokens > 0
               THEN (r.completion_tokens - 1) / r.verify_steps END AS commit_len)
 FROM raw.request r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = coalesce(r.arm, '');
@@ -161,7 +146,7 @@ WITH lived AS (
           SELECT run, line FROM event WHERE kind = 'ready')
     GROUP BY run
 )
-SELECT p.run, b.* EXCLUDE (run, life, arm)
+SELECT p.run, b.* EXCLUDE (life, arm)
 REPLACE (
     coalesce(b.line < l.first_served, true) AS at_start,
     coalesce(b.line > l.last_served, true) AS fatal,
@@ -281,7 +266,8 @@ decoded AS (
 ),
 stepped AS (
     SELECT run, count(*) AS rows, mode(upper(coalesce(algorithm, mode))) AS executed,
-        bool_or(mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%' OR budget IS NOT NULL
+        bool_or(mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%'
+            OR (budget IS NOT NULL AND NOT coalesce(mode, algorithm, '') SIMILAR TO '(?i).*(linear|chain|dflash).*')
             OR len(list_distinct(parents)) < len(parents)) AS tree,
         bool_or(mode ILIKE 'shadow%') AS shadow,
         mode(upper(coalesce(algorithm_requested, algorithm, mode))) AS requested,

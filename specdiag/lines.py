@@ -36,6 +36,7 @@ ARGUMENT = (
     r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
     rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
+QUICK = {"int": pl.Int64, "float": pl.Float64}
 TEMPLATES = 12  # shapes of one kind that are learned in a block; more are read label by label
 SHOWN = 5  # lines not understood that are kept for the report
 
@@ -335,7 +336,7 @@ def _labels(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -
         for label in labels:
             if label not in names and label not in parser.ignore:
                 parsed.unread[event.table, label] += rows.height
-        done.append(_labelled(event, rows, labels))
+        done.append(_labelled(parser, event, rows, labels))
     left = pl.concat([odd, left])
     if left.height:
         done.append(_label_by_label(parser, event, left))
@@ -377,18 +378,33 @@ def _escape(text: str) -> str:
     return re.sub(r"([.^$*+?()\[\]{}|\\/#&~-])", r"\\\1", text)
 
 
-def _labelled(event: Event, rows: pl.DataFrame, labels: list[str]) -> pl.DataFrame:
+def _labelled(parser: Parser, event: Event, rows: pl.DataFrame, labels: list[str]) -> pl.DataFrame:
     columns: list[pl.Expr] = []
+    values: dict[str, pl.Expr] = {}
     for one in event.fields:
         mine = [pl.col(f"v{labels.index(name)}") for name in one.names if name in labels]
         if mine:
-            columns.append(_cast(pl.coalesce(mine), one.type).alias(one.column))
+            values[one.column] = pl.coalesce(mine)
     extra = [(n, label) for n, label in enumerate(labels) if label not in event.names]
+    extra = [(n, label) for n, label in extra if label not in parser.ignore]
     if extra:
         pairs = pl.struct(pl.col(f"v{n}").alias(label) for n, label in extra)
         columns.append(pairs.struct.json_encode().alias("extra"))
     outside = [c for c in rows.columns if c != "text" and not re.fullmatch(r"v[0-9]+", c)]
-    return rows.select(*outside, *columns)
+    # A plain cast reads nearly everything; where it leaves a gap, the tolerant one is worth it.
+    quick = {one.column: QUICK[one.type] for one in event.fields if one.type in QUICK}
+    plain = [
+        value.cast(quick[column], strict=False).alias(column)
+        for column, value in values.items() if column in quick
+    ]  # fmt: skip
+    found = rows.select(*outside, *columns, *plain)
+    gaps = [
+        one for one in event.fields
+        if one.column in values
+        and (one.column not in quick or found.get_column(one.column).null_count() > 0)
+    ]  # fmt: skip
+    slow = rows.select(_cast(values[one.column], one.type).alias(one.column) for one in gaps)
+    return found.with_columns(slow)
 
 
 def _label_by_label(parser: Parser, event: Event, frame: pl.DataFrame) -> pl.DataFrame:

@@ -22,6 +22,7 @@ DATA = (
     "problem", "metric",
 )  # fmt: skip
 DERIVED = ("decode", "step", "request", "problem")  # filled by derive.sql; the rest are copied
+WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are copied
 WORKERS = 2  # string kernels use one core a block
 LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 
@@ -77,10 +78,11 @@ def load(
 ) -> Store:
     """Read all files into a locked store."""
     db = open_empty()
-    _stage(db)
+    staging = Staging(db)
     readings = []
     for number, file in enumerate(files):
-        readings.append(_read(db, number, file, parsers, progress or (lambda done: None)))
+        readings.append(_read(staging, number, file, parsers, progress or (lambda done: None)))
+    staging.finish()
     _assign(db, readings)
     _fill_sources(db, readings)
     _derive(db)
@@ -88,20 +90,65 @@ def load(
     return Store(db, readings, [note for reading in readings for note in reading.source.notices])
 
 
+class Staging:
+    """Schema raw: the rows as parsed, with every column of their table and with life and arm.
+
+    Frames wait as they are and are scanned in place; only very large inputs are copied on the way.
+    """
+
+    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
+        self.db = db
+        self.columns: dict[str, dict[str, str]] = {}
+        self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in DATA}
+        self.copied: set[str] = set()
+        db.execute("CREATE SCHEMA raw")
+        for table in DATA:
+            described = db.execute(f"DESCRIBE {table}").fetchall()
+            columns = {name: type for name, type, *_ in described if name != "run"}
+            self.columns[table] = columns | {"life": "INTEGER", "arm": "VARCHAR"}
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        known = self.columns[table]
+        waiting = self.frames[table]
+        waiting.append(frame.select(column for column in frame.columns if column in known))
+        if sum(one.height for one in waiting) > WAITING_ROWS:
+            self._copy(table)
+
+    def finish(self) -> None:
+        """Make raw.TABLE readable for every table."""
+        for table in DATA:
+            if table in self.copied:
+                self._copy(table)
+            else:
+                self.db.execute(f"CREATE VIEW raw.{table} AS {self._select(table)}")
+
+    def _copy(self, table: str) -> None:
+        verb = f"INSERT INTO raw.{table}" if table in self.copied else f"CREATE TABLE raw.{table} AS"
+        self.db.execute(f"{verb} {self._select(table)}")
+        self.copied.add(table)
+        self.frames[table] = []
+
+    def _select(self, table: str) -> str:
+        frames = self.frames[table]
+        frame = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+        if frame.height:
+            self.db.register(f"frame_{table}", records.Handover(frame))
+        columns = ", ".join(
+            f'CAST({_name(column) if column in frame.columns else "NULL"} AS {type}) AS {_name(column)}'
+            for column, type in self.columns[table].items()
+        )
+        return f"SELECT {columns} FROM frame_{table}" if frame.height else f"SELECT {columns} LIMIT 0"
+
+
+def _name(column: str) -> str:
+    return f'"{column}"'
+
+
 # Reading
 
 
-def _stage(db: duckdb.DuckDBPyConnection) -> None:
-    db.execute("CREATE SCHEMA raw")
-    for table in DATA:
-        db.execute(
-            f"CREATE TABLE raw.{table} AS SELECT *, 0::INTEGER AS life, NULL::VARCHAR AS arm "
-            f"FROM {table} LIMIT 0"
-        )
-
-
 def _read(
-    db: duckdb.DuckDBPyConnection, number: int, file: Source, parsers: list[Parser],
+    staging: Staging, number: int, file: Source, parsers: list[Parser],
     progress: Progress,
 ) -> Reading:  # fmt: skip
     reading = Reading(file)
@@ -118,7 +165,7 @@ def _read(
         starts += sorted(parsed.starts)
         for table, frames in parsed.frames.items():
             for frame in frames:
-                _insert(db, number, table, frame, starts)
+                staging.add(table, _placed(frame, number, starts))
         reading.lines += parsed.lines
         reading.understood += parsed.understood
         reading.unread += parsed.unread
@@ -195,23 +242,14 @@ def _document(file: Source) -> Iterator[Block]:
     yield Block(records.split_document(bytes(data)), 1)
 
 
-def _insert(
-    db: duckdb.DuckDBPyConnection, number: int, table: str, frame: pl.DataFrame, starts: list[int]
-) -> None:
+def _placed(frame: pl.DataFrame, number: int, starts: list[int]) -> pl.DataFrame:
+    """The rows with the file they come from, and after how many starts in it."""
     if starts:
         life = pl.Series(starts).search_sorted(frame.get_column("line"), side="right")
         frame = frame.with_columns(life.cast(pl.Int32).alias("life"))
     else:
         frame = frame.with_columns(pl.lit(0, pl.Int32).alias("life"))
-    frame = frame.with_columns(pl.lit(number, pl.Int32).alias("source"))
-    frame = frame.select(column for column in frame.columns if column in _columns(db, table))
-    db.register("incoming", records.Handover(frame))
-    db.execute(f"INSERT INTO raw.{table} BY NAME SELECT * FROM incoming")
-    db.unregister("incoming")
-
-
-def _columns(db: duckdb.DuckDBPyConnection, table: str) -> set[str]:
-    return {name for name, *_ in db.execute(f"DESCRIBE raw.{table}").fetchall()}
+    return frame.with_columns(pl.lit(number, pl.Int32).alias("source"))
 
 
 def _report(reading: Reading) -> None:
@@ -284,12 +322,16 @@ def _derive(db: duckdb.DuckDBPyConnection) -> None:
     for table in DATA:
         if table not in DERIVED:
             db.execute(
-                f"INSERT INTO {table} BY NAME SELECT p.run, d.* EXCLUDE (run, life, arm) "
+                f"INSERT INTO {table} BY NAME SELECT p.run, d.* EXCLUDE (life, arm) "
                 f"FROM raw.{table} d JOIN part p ON p.source = d.source AND p.life = d.life "
                 "AND p.arm = coalesce(d.arm, '')"
             )
+    # Frames come without a row count, and for few rows DuckDB would compare every pair.
+    db.execute("SET asof_loop_join_threshold = 0")
     db.execute(bundled.DERIVE.read_text(encoding="utf-8"))
     db.execute("DROP SCHEMA raw CASCADE")
+    for table in DATA:
+        db.unregister(f"frame_{table}")
 
 
 def _fill_sources(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:

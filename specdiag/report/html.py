@@ -14,6 +14,7 @@ from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Run
 from specdiag.report import text
 from specdiag.report.text import visible
+from specdiag.rule import SEVERITIES
 
 FOLDED = 25  # rows of a table that are shown before the rest is folded
 LONGEST = 600  # characters of any text
@@ -21,13 +22,13 @@ LONGEST = 600  # characters of any text
 
 def render(diagnosis: Diagnosis) -> str:
     """The page; the same text for the same input."""
-    loud, quiet = _runs(diagnosis)
+    runs, more_runs = _runs(diagnosis)
     return _environment().get_template("page.html.jinja").render(
         version=__version__,
         verdict=text.verdict(diagnosis),
         worst=diagnosis.worst(),
         headings=text.runs_table(diagnosis, [])[0],
-        runs=loud, quiet_runs=quiet, notes=_notes(diagnosis),
+        runs=runs, more_runs=more_runs, notes=_notes(diagnosis),
         groups=text.groups(diagnosis), ids=_ids(diagnosis),
         undecided=text.open_rules(diagnosis), passed=text.passed(diagnosis),
         inapplicable=text.inapplicable(diagnosis),
@@ -92,11 +93,11 @@ def _ids(diagnosis: Diagnosis) -> dict[str, str]:
 
 
 def _runs(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of the table of runs; of a long one, those in order are apart, to be folded."""
+    """Rows of the table of runs; of a long one the worst, and the rest to be folded."""
     rows = text.runs_table(diagnosis)[1]
     worst = {finding.run: finding.id for finding in reversed(diagnosis.findings)}
     bars = _bars(diagnosis)
-    made = []
+    made: list[dict[str, Any]] = []
     for run, (name, algorithm, accepted, *cells, said) in zip(diagnosis.runs, rows, strict=True):
         length, _, origin = accepted.removesuffix(")").partition(" (")
         word, _, rest = said.partition(", ")
@@ -107,7 +108,9 @@ def _runs(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, An
         })  # fmt: skip
     if len(made) <= FOLDED:
         return made, []
-    return [r for r in made if r["said"] != "ok"], [r for r in made if r["said"] == "ok"]
+    order = {name: n for n, name in enumerate(SEVERITIES)} | {"ok": len(SEVERITIES) + 1}
+    made.sort(key=lambda row: order.get(row["said"], len(SEVERITIES)))
+    return made[:FOLDED], made[FOLDED:]
 
 
 def _bars(diagnosis: Diagnosis) -> dict[str, dict[str, int]]:

@@ -201,8 +201,8 @@ def verdict(diagnosis: Diagnosis) -> str:
     where = f"{len(runs):,} of {len(diagnosis.runs):,} runs"
     if len(runs) == 1:
         where = f"run {visible(causes[0].run, 80)}"
-    if len(causes) == 1:
-        return f"1 {causes[0].severity} finding{rest} in {where}{broken}"
+    if len({finding.severity for finding in causes}) == 1:
+        return f"{count(len(causes), f'{causes[0].severity} finding')}{rest} in {where}{broken}"
     return f"{len(causes):,} findings: {severities(causes)}{rest} in {where}{broken}"
 
 
