@@ -36,6 +36,7 @@ Paths = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, or - for stdin.")
 ]
 Html = Annotated[Path, typer.Option(help="Where to write the HTML report.")]
+MaybeHtml = Annotated[Path | None, typer.Option("--html", help="Write an HTML report, too.")]
 NoHtml = Annotated[bool, typer.Option("--no-html", help="Write no HTML report.")]
 Output = Annotated[
     list[str] | None,
@@ -85,9 +86,9 @@ def analyze(
 
 @app.command()
 def check(
-    paths: Paths, html: Annotated[Path | None, typer.Option(help="Write an HTML report, too.")] = None,
-    output: Output = None, fail_on: FailOn = None, require: Require = None, param: Param = None,
-    rules: Rules = None, parsers: Parsers = None, config: ConfigFile = None,
+    paths: Paths, html: MaybeHtml = None, output: Output = None, fail_on: FailOn = None,
+    require: Require = None, param: Param = None, rules: Rules = None,
+    parsers: Parsers = None, config: ConfigFile = None,
 ) -> None:  # fmt: skip
     """The same for CI: exits with 1 when a finding is high or critical.
 
@@ -187,11 +188,15 @@ def _settings(
     settings.fail_on = fail_on or settings.fail_on
     if settings.fail_on not in (None, "never", *SEVERITIES):
         raise SpecdiagError(
-            f"{settings.fail_on!r} is no severity", "--fail-on", f"one of {', '.join(SEVERITIES)}, never"
+            f"{settings.fail_on!r} is no severity",
+            "--fail-on",
+            f"one of {', '.join(SEVERITIES)}, never",
         )
     for folder in (*settings.rules, *settings.parsers):
         if not folder.exists():
-            raise SpecdiagError("no such file or folder", str(folder), "check --rules and --parsers")
+            raise SpecdiagError(
+                "no such file or folder", str(folder), "check --rules and --parsers"
+            )
     for text in param or []:
         rule, name, value = configuration.parameter(text)
         settings.params.setdefault(rule, {})[name] = value
@@ -206,7 +211,9 @@ def _outputs(given: list[str] | None) -> list[tuple[str, str]]:
         kind, equals, path = text.partition("=")
         if kind not in report.KINDS or not equals or not path:
             raise SpecdiagError(
-                f"{text!r} is no output", "--output", f"KIND=PATH, KIND one of {', '.join(report.KINDS)}"
+                f"{text!r} is no output",
+                "--output",
+                f"KIND=PATH, KIND one of {', '.join(report.KINDS)}",
             )
         found.append((kind, path))
     return found
@@ -263,9 +270,10 @@ def _progress(sources: list[Source]) -> Progress | None:
     total = sum(source.size() for source in sources)
     if total < BIG or not sys.stderr.isatty():
         return None
+    from rich.console import Console
     from rich.progress import Progress as Bar
 
-    bar = Bar(transient=True, console=_stderr())
+    bar = Bar(transient=True, console=Console(stderr=True))
     task = bar.add_task("reading", total=total)
     bar.start()
 
@@ -275,12 +283,6 @@ def _progress(sources: list[Source]) -> Progress | None:
             bar.stop()
 
     return advance
-
-
-def _stderr() -> object:
-    from rich.console import Console
-
-    return Console(stderr=True)
 
 
 def _colour() -> bool:

@@ -1,10 +1,10 @@
 """Settings from specdiag.toml, or from [tool.specdiag] in pyproject.toml.
 
-    fail_on = "high"
-    rules   = ["my-rules"]
-    parsers = ["my-parsers"]
-    [params.step_time_superlinear]
-    exponent = 1.5
+fail_on = "high"
+rules   = ["my-rules"]
+parsers = ["my-parsers"]
+[params.step_time_superlinear]
+exponent = 1.5
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def parameter(text: str) -> tuple[str, str, Any]:
     rule, dot, name = left.partition(".")
     if not (equals and dot and rule and name):
         raise SpecdiagError(
-            f"{text!r} is no parameter", "--param", "write RULE.NAME=VALUE, see `specdiag explain RULE`"
+            f"{text!r} is no parameter",
+            "--param",
+            "write RULE.NAME=VALUE, see `specdiag explain RULE`",
         )
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]

@@ -1,4 +1,4 @@
-"""Runs, rules and findings put together: causes before consequences, the worst first, with proof."""
+"""Runs, rules, findings: causes before consequences, the worst first, each with its proof."""
 
 from __future__ import annotations
 
@@ -188,5 +188,7 @@ def _runs(filled: Store) -> list[Run]:
     runs = []
     for row in filled.rows("SELECT * FROM run ORDER BY run"):
         facts = {key: value for key, value in row.items() if key != "run" and value is not None}
-        runs.append(Run(row["run"], files[row["run"]], {k: rule.plain(v) for k, v in facts.items()}))
+        runs.append(
+            Run(row["run"], files[row["run"]], {k: rule.plain(v) for k, v in facts.items()})
+        )
     return runs

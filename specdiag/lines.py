@@ -22,11 +22,12 @@ import re
 
 import polars as pl
 
-from specdiag.parser import Event, Field, Parsed, Parser
+from specdiag import labels, prefix
+from specdiag.parser import Event, Parsed, Parser
+from specdiag.values import cast
 
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 DOCKER = b'{"log":"'
-NUMBER = r"(-?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)"
 PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
     r"[A-Za-z_][A-Za-z0-9_.]*(?:\s*=\s*(?:\[[^\]]*\]|[^\s,;|()\[\]]+)"
     r"|\s*:\s*(?:\[[^\]]*\]|-?[0-9][^\s,;|()\[\]]*))"
@@ -36,8 +37,6 @@ ARGUMENT = (
     r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
     rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
-QUICK = {"int": pl.Int64, "float": pl.Float64}
-TEMPLATES = 12  # shapes of one kind that are learned in a block; more are read label by label
 SHOWN = 5  # lines not understood that are kept for the report
 
 
@@ -84,7 +83,9 @@ def text_of(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
     if wrapper:
         frame = frame.with_columns(text.str.replace(wrapper, ""))
     if b"\x1b" in data:
-        frame = _where(frame, text.str.contains("\x1b", literal=True), text.str.replace_all(ANSI, ""))
+        frame = _where(
+            frame, text.str.contains("\x1b", literal=True), text.str.replace_all(ANSI, "")
+        )
     if b"\r" in data:
         # A progress bar redraws itself: only its last state is left on the screen.
         frame = _where(
@@ -137,10 +138,14 @@ def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
         frame = frame.sort("line", maintain_order=True)
     start = text.str.contains("^(?:" + "|".join([parser.record, *parser.block]) + ")")
     opens = text.str.contains("|".join(parser.block)) if parser.block else pl.lit(False)
-    return frame.with_columns(record=text.str.contains(f"^{parser.record}"), _=start).with_columns(
-        first=pl.when("_").then(pl.col("line")).forward_fill().fill_null(0),
-        inside=pl.when("_").then(opens).forward_fill().fill_null(False),
-    ).drop("_")
+    return (
+        frame.with_columns(record=text.str.contains(f"^{parser.record}"), _=start)
+        .with_columns(
+            first=pl.when("_").then(pl.col("line")).forward_fill().fill_null(0),
+            inside=pl.when("_").then(opens).forward_fill().fill_null(False),
+        )
+        .drop("_")
+    )
 
 
 def _contains(frame: pl.DataFrame, literals: list[str]) -> pl.Series:
@@ -165,10 +170,10 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
         return frame
     mine, rest = frame.filter(mask), frame.filter(~mask)
     if event.style == "labels":
-        rows = _labels(parser, event, mine, parsed)
+        rows = labels.read(parser, event, mine, parsed)
     else:
         reader = {"fields": _fields, "pairs": _pairs, "arguments": _arguments}[event.style]
-        rows = reader(event, _message(parser, mine))
+        rows = reader(event, prefix.message(parser, mine))
     if event.any:
         given = pl.any_horizontal(
             pl.col(column).is_not_null() for column in event.any if column in rows.columns
@@ -179,33 +184,8 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
     if event.starts:
         parsed.starts += rows.get_column("line").unique().to_list()
     constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
-    parsed.add(event.table, _timed(parser, rows.with_columns(constants)))
+    parsed.add(event.table, prefix.timed(parser, rows.with_columns(constants)))
     return rest
-
-
-def _timed(parser: Parser, rows: pl.DataFrame) -> pl.DataFrame:
-    if "rank" in rows.columns:
-        rank = pl.col("rank").str.strip_chars()
-        rows = rows.with_columns(pl.when(rank.str.len_bytes() > 0).then(rank).alias("rank"))
-    if "time" not in rows.columns or rows.schema["time"] != pl.String:
-        return rows
-    time = pl.col("time")
-    if "%Y" not in parser.time_format:  # no year in the log: a leap year takes every date
-        time = pl.lit("2000-") + time
-    form = ("" if "%Y" in parser.time_format else "%Y-") + parser.time_format
-    return rows.with_columns(time.str.to_datetime(form, strict=False, time_unit="us").alias("time"))
-
-
-def _message(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
-    """The lines with the prefix taken off and its groups as columns."""
-    if not parser.prefix:
-        return frame.with_columns(body=pl.col("text"))
-    groups = pl.col("text").str.extract_groups(f"{parser.prefix}(?P<body>.*)$")
-    return (
-        frame.with_columns(groups.alias("_"))
-        .unnest("_")
-        .with_columns(pl.col("body").fill_null(pl.col("text")))
-    )
 
 
 def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
@@ -213,7 +193,7 @@ def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     columns = []
     for one in event.fields:
         found = pl.coalesce(message.str.extract(pattern, 1) for pattern in one.names)
-        columns.append(_cast(found, one.type).alias(one.column))
+        columns.append(cast(found, one.type).alias(one.column))
     return frame.with_columns(columns).drop("text", "body", "record", "first", "inside")
 
 
@@ -229,11 +209,13 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
             pl.col("pair").str.extract(r"[=:]\s*(.*)$", 1).alias("value"),
         )
     )
-    rows = frame.unique("line", keep="first", maintain_order=True).drop("text", "body", "record", "inside")
+    rows = frame.unique("line", keep="first", maintain_order=True).drop(
+        "text", "body", "record", "inside"
+    )
     known = pairs.filter(pl.col("key").is_in(list(names)))
     for one in event.fields:
         mine = known.filter(pl.col("key").is_in(list(one.names)))
-        value = mine.select("line", _cast(pl.col("value"), one.type).alias(one.column))
+        value = mine.select("line", cast(pl.col("value"), one.type).alias(one.column))
         rows = rows.join(value.unique("line", keep="first"), on="line", how="left")
     other = pairs.filter(~pl.col("key").is_in(list(names)))
     kept = other.group_by("line").agg(pl.struct("key", "value").alias("_extra"))
@@ -297,7 +279,7 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
             value=text.str.extract(r"^\s*[^:]+:\s*(.*?)\s*$", 1),
         )
         columns = [
-            _cast(pl.col("value").filter(pl.col("label").is_in(list(one.names))).first(), one.type)
+            cast(pl.col("value").filter(pl.col("label").is_in(list(one.names))).first(), one.type)
             .alias(one.column)
             for one in event.fields
         ]  # fmt: skip
@@ -311,146 +293,6 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
             parsed.starts += rows.get_column("line").to_list()
         parsed.add(event.table, rows)
     return rest.select(frame.columns)
-
-
-# Labels
-
-
-def _labels(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
-    names = event.names
-    done: list[pl.DataFrame] = []
-    left = frame.drop("record", "first", "inside")
-    odd = left.clear()
-    for _ in range(TEMPLATES):
-        if not left.height:
-            break
-        learned = learn(parser, event, left.get_column("text")[0])
-        if learned is None:
-            odd, left = pl.concat([odd, left.head(1)]), left.slice(1)
-            continue
-        template, labels = learned
-        groups = pl.col("text").str.extract_groups(template).alias("_")
-        matched = left.with_columns(groups).unnest("_")
-        hit = matched.get_column("v0").is_not_null()
-        rows, left = matched.filter(hit), left.filter(~hit)
-        for label in labels:
-            if label not in names and label not in parser.ignore:
-                parsed.unread[event.table, label] += rows.height
-        done.append(_labelled(parser, event, rows, labels))
-    left = pl.concat([odd, left])
-    if left.height:
-        done.append(_label_by_label(parser, event, left))
-    rows = pl.concat(done, how="diagonal")
-    if event.needs:
-        missing = not set(event.needs) <= set(rows.columns)
-        given = [pl.col(column).is_not_null() for column in event.needs if column in rows.columns]
-        complete = pl.lit(False) if missing else pl.all_horizontal(given)
-        rows = rows.with_columns(complete=complete)
-    return rows
-
-
-def learn(parser: Parser, event: Event, line: str) -> tuple[str, list[str]] | None:
-    """The anchored pattern of a line, with groups v0, v1, ... for the values of its labels."""
-    found = re.match(f"{parser.prefix}{event.head}", line)
-    prefix = parser.prefix
-    if not found:
-        found = re.match(f"(?:.*?[^A-Za-z])?{event.head}", line)
-        prefix = "^.*?"
-    if not found:
-        return None
-    labels: list[str] = []
-    pieces: list[str] = []
-    for item in re.split(r", ?", line[found.end() :].rstrip(" ,")):
-        label, colon, _ = item.partition(": ")
-        if colon:
-            labels.append(label)
-            pieces.append(f"{_escape(label)}: (?P<v{len(labels) - 1}>[^,]*)")
-        elif labels:  # a value that holds a comma goes on
-            pieces[-1] = pieces[-1].removesuffix(")") + ", ?[^,:]*)"
-        else:
-            return None
-    if not labels:
-        return None
-    return f"{prefix}{event.head}{', '.join(pieces)}[, ]*$", labels
-
-
-def _escape(text: str) -> str:
-    return re.sub(r"([.^$*+?()\[\]{}|\\/#&~-])", r"\\\1", text)
-
-
-def _labelled(parser: Parser, event: Event, rows: pl.DataFrame, labels: list[str]) -> pl.DataFrame:
-    columns: list[pl.Expr] = []
-    values: dict[str, pl.Expr] = {}
-    for one in event.fields:
-        mine = [pl.col(f"v{labels.index(name)}") for name in one.names if name in labels]
-        if mine:
-            values[one.column] = pl.coalesce(mine)
-    extra = [(n, label) for n, label in enumerate(labels) if label not in event.names]
-    extra = [(n, label) for n, label in extra if label not in parser.ignore]
-    if extra:
-        pairs = pl.struct(pl.col(f"v{n}").alias(label) for n, label in extra)
-        columns.append(pairs.struct.json_encode().alias("extra"))
-    outside = [c for c in rows.columns if c != "text" and not re.fullmatch(r"v[0-9]+", c)]
-    # A plain cast reads nearly everything; where it leaves a gap, the tolerant one is worth it.
-    quick = {one.column: QUICK[one.type] for one in event.fields if one.type in QUICK}
-    plain = [
-        value.cast(quick[column], strict=False).alias(column)
-        for column, value in values.items() if column in quick
-    ]  # fmt: skip
-    found = rows.select(*outside, *columns, *plain)
-    gaps = [
-        one for one in event.fields
-        if one.column in values
-        and (one.column not in quick or found.get_column(one.column).null_count() > 0)
-    ]  # fmt: skip
-    slow = rows.select(_cast(values[one.column], one.type).alias(one.column) for one in gaps)
-    return found.with_columns(slow)
-
-
-def _label_by_label(parser: Parser, event: Event, frame: pl.DataFrame) -> pl.DataFrame:
-    """The slow way, for lines of which too few look alike: torn ones, mostly."""
-    columns = []
-    for one in event.fields:
-        found = [
-            pl.col("body").str.extract(rf"(?:^|[ ,\"]){_escape(name)}: ([^,\"]*)", 1)
-            for name in one.names
-        ]
-        columns.append(_cast(pl.coalesce(found), one.type).alias(one.column))
-    return _message(parser, frame).with_columns(columns).drop("text", "body")
-
-
-# Values
-
-
-def _cast(value: pl.Expr, type: str) -> pl.Expr:
-    """A text as a value of a type; null where it is none."""
-    match type:
-        case "int":
-            return value.str.extract(NUMBER, 1).cast(pl.Float64, strict=False).cast(
-                pl.Int64, strict=False
-            )  # fmt: skip
-        case "float":
-            plain = value.cast(pl.Float64, strict=False)
-            number = pl.coalesce(plain, value.str.extract(NUMBER, 1).cast(pl.Float64, strict=False))
-            return pl.when(number.is_finite()).then(number)
-        case "percent":
-            return _cast(value, "float") / 100
-        case "bool":
-            return value.str.strip_chars().replace_strict(
-                {"True": True, "False": False, "true": True, "false": False},
-                default=None, return_dtype=pl.Boolean,
-            )  # fmt: skip
-        case "list":
-            return value.str.extract_all(NUMBER).cast(pl.List(pl.Float64), strict=False)
-        case "texts":
-            return value.str.extract_all(r"[^\[\],'\" ]+")
-        case "mean":
-            return value.str.extract_all(NUMBER).cast(pl.List(pl.Float64), strict=False).list.mean()
-        case "count":
-            numbers = value.str.extract_all(NUMBER).list.len().cast(pl.Int64)
-            return pl.when(value.str.starts_with("[")).then(numbers)
-        case _:
-            return value
 
 
 def _strangers(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:

@@ -19,7 +19,9 @@ def recognise(file: Source, parsers: list[Parser]) -> Parser | None:
             if wanted and wanted <= columns and (best is None or len(wanted) > best[0]):
                 best = len(wanted), parser
     if best is None:
-        file.warn("no parser knows the columns of this Parquet file", "see `specdiag parsers steps`")
+        file.warn(
+            "no parser knows the columns of this Parquet file", "see `specdiag parsers steps`"
+        )
     return best[1] if best else None
 
 

@@ -1,15 +1,15 @@
 """A log format: a TOML file that says how lines or records become rows of tables.
 
-    title     = "SGLang server log"
-    format    = "lines"                    # or "json": one object a line, an array, or one object
-    recognise = ["regex", ...]             # lines: one that matches is a claim on the file
-    recognise = [["key", "other.key"]]     # json: a record that has all of these is a claim
-    [[event]]                              # one kind of line or record; the first that fits wins
-    table = "decode"                       # the table of schema.sql that it fills
-    ...                                    # `lines.py` and `records.py` say what else there is
-    [[event.sample]]                       # what it reads, and proof that it does
-    line  = "..."
-    gives = { column = value }
+title     = "SGLang server log"
+format    = "lines"                    # or "json": one object a line, an array, or one object
+recognise = ["regex", ...]             # lines: one that matches is a claim on the file
+recognise = [["key", "other.key"]]     # json: a record that has all of these is a claim
+[[event]]                              # one kind of line or record; the first that fits wins
+table = "decode"                       # the table of schema.sql that it fills
+...                                    # `lines.py` and `records.py` say what else there is
+[[event.sample]]                       # what it reads, and proof that it does
+line  = "..."
+gives = { column = value }
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ _local = threading.local()
 def connection() -> duckdb.DuckDBPyConnection:
     """A private in-memory database of this thread, for its JSON reader."""
     if not hasattr(_local, "connection"):
-        _local.connection = duckdb.connect(config={"python_enable_replacements": False, "threads": 1})
+        _local.connection = duckdb.connect(
+            config={"python_enable_replacements": False, "threads": 1}
+        )
     found: duckdb.DuckDBPyConnection = _local.connection
     return found
 
@@ -134,9 +136,7 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     return parsed
 
 
-def _event(
-    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, parsed: Parsed
-) -> None:
+def _event(db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, parsed: Parsed) -> None:
     where = " AND ".join(
         f"json_extract_string(text, '$.{key}') = '{value}'" for key, value in event.where.items()
     )
@@ -169,9 +169,7 @@ def _arguments(
     parsed.add(event.table, frame.drop_nulls("value"))
 
 
-def keys_of(
-    db: duckdb.DuckDBPyConnection, view: str, parser: Parser, event: Event
-) -> Counter[str]:
+def keys_of(db: duckdb.DuckDBPyConnection, view: str, parser: Parser, event: Event) -> Counter[str]:
     """Every key path of the records down to where fields may be, and on how many lines it is."""
     inner = {root for root in parser.roots if root}
     inner |= {name.rpartition(".")[0] for one in event.fields for name in one.names if "." in name}

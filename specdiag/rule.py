@@ -113,11 +113,13 @@ def load(path: Path) -> Rule:
         what = f"no key {error}" if isinstance(error, KeyError) else str(error)
         raise SpecdiagError(
             f"rule header is wrong: {what}", str(path),
-            "the leading -- lines are TOML; compare with `specdiag explain depth_contradicts_commit`",
+            "the leading -- lines are TOML; compare with a bundled rule",
         ) from None  # fmt: skip
 
 
-def parameters(rules: list[Rule], given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def parameters(
+    rules: list[Rule], given: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """The parameters of every rule, with what the user set.
 
     Raises SpecdiagError for a rule or a parameter that does not exist.
@@ -131,7 +133,11 @@ def parameters(rules: list[Rule], given: Mapping[str, Mapping[str, Any]]) -> dic
                 known = ", ".join(found[name]) or "none"
                 raise SpecdiagError(f"rule {name} has no parameter {key}", "", f"it has: {known}")
             default = found[name][key]
-            if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            if (
+                isinstance(default, float)
+                and isinstance(value, int)
+                and not isinstance(value, bool)
+            ):
                 value = float(value)
             if type(value) is not type(default):
                 raise SpecdiagError(

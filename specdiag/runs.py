@@ -67,7 +67,9 @@ def assign(files: list[File], parts: list[Part]) -> list[tuple[Part, str, int]]:
         sources = {file.source: file for file in group}
         mine = [part for part in parts if part.source in sources]
         names += _name(base, sources, mine)
-    order = sorted(names, key=lambda n: (n[1], n[0].started or datetime.min, n[0].source, n[0].life))
+    order = sorted(
+        names, key=lambda n: (n[1], n[0].started or datetime.min, n[0].source, n[0].life)
+    )
     place: dict[str, int] = defaultdict(int)
     found = []
     for part, run in order:
@@ -94,7 +96,9 @@ def _groups(files: list[File]) -> list[tuple[str, list[File]]]:
             continue
         stems: dict[str, list[File]] = {}
         for file in sorted(members, key=lambda f: (len(f.stem), f.path)):
-            owner = next((s for s in stems if file.stem == s or file.stem.startswith(s + ".")), file.stem)
+            owner = next(
+                (s for s in stems if file.stem == s or file.stem.startswith(s + ".")), file.stem
+            )
             stems.setdefault(owner, []).append(file)
         groups += stems.items()
     return groups

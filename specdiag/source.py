@@ -198,7 +198,9 @@ def _decompress(raw: BinaryIO) -> IO[bytes]:
     if magic == ZSTD:
         import zstandard
 
-        return cast(IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+        return cast(
+            IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        )
     return raw
 
 

@@ -16,15 +16,19 @@ from specdiag import source as sources
 from specdiag.errors import Notice
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
+from specdiag.staging import DATA, Staging
 
-DATA = (
-    "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
-    "problem", "metric",
-)  # fmt: skip
 DERIVED = ("decode", "step", "request", "problem")  # filled by derive.sql; the rest are copied
-WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are copied
 WORKERS = 2  # string kernels use one core a block
 LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
+
+# Events that only a server which really starts prints, and where a part names its algorithm.
+_START_KINDS = ("weights", "capacity", "capture_begin", "ready", "hook")
+_ALGORITHM = {
+    "config": "CASE WHEN key IN ('speculative_algorithm', 'method') THEN value END",
+    "benchmark": "algorithm",
+    "step": "algorithm",
+}
 
 Progress = Callable[[int], None]
 
@@ -73,9 +77,7 @@ def lock(db: duckdb.DuckDBPyConnection) -> None:
     db.execute("SET lock_configuration = true")
 
 
-def load(
-    files: list[Source], parsers: list[Parser], progress: Progress | None = None
-) -> Store:
+def load(files: list[Source], parsers: list[Parser], progress: Progress | None = None) -> Store:
     """Read all files into a locked store."""
     db = open_empty()
     staging = Staging(db)
@@ -88,60 +90,6 @@ def load(
     _derive(db)
     lock(db)
     return Store(db, readings, [note for reading in readings for note in reading.source.notices])
-
-
-class Staging:
-    """Schema raw: the rows as parsed, with every column of their table and with life and arm.
-
-    Frames wait as they are and are scanned in place; only very large inputs are copied on the way.
-    """
-
-    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
-        self.db = db
-        self.columns: dict[str, dict[str, str]] = {}
-        self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in DATA}
-        self.copied: set[str] = set()
-        db.execute("CREATE SCHEMA raw")
-        for table in DATA:
-            described = db.execute(f"DESCRIBE {table}").fetchall()
-            columns = {name: type for name, type, *_ in described if name != "run"}
-            self.columns[table] = columns | {"life": "INTEGER", "arm": "VARCHAR"}
-
-    def add(self, table: str, frame: pl.DataFrame) -> None:
-        known = self.columns[table]
-        waiting = self.frames[table]
-        waiting.append(frame.select(column for column in frame.columns if column in known))
-        if sum(one.height for one in waiting) > WAITING_ROWS:
-            self._copy(table)
-
-    def finish(self) -> None:
-        """Make raw.TABLE readable for every table."""
-        for table in DATA:
-            if table in self.copied:
-                self._copy(table)
-            else:
-                self.db.execute(f"CREATE VIEW raw.{table} AS {self._select(table)}")
-
-    def _copy(self, table: str) -> None:
-        verb = f"INSERT INTO raw.{table}" if table in self.copied else f"CREATE TABLE raw.{table} AS"
-        self.db.execute(f"{verb} {self._select(table)}")
-        self.copied.add(table)
-        self.frames[table] = []
-
-    def _select(self, table: str) -> str:
-        frames = self.frames[table]
-        frame = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
-        if frame.height:
-            self.db.register(f"frame_{table}", records.Handover(frame))
-        columns = ", ".join(
-            f'CAST({_name(column) if column in frame.columns else "NULL"} AS {type}) AS {_name(column)}'
-            for column, type in self.columns[table].items()
-        )
-        return f"SELECT {columns} FROM frame_{table}" if frame.height else f"SELECT {columns} LIMIT 0"
-
-
-def _name(column: str) -> str:
-    return f'"{column}"'
 
 
 # Reading
@@ -188,13 +136,16 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
             file.warn("the file is empty")
         return None, []
     if _is_binary(head):
-        file.warn("this is a binary file, and none that specdiag reads", "give it text or JSON logs")
+        file.warn(
+            "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
+        )
         return None, []
     head = lines.unwrapped(head)
     chosen, all_best = parser.recognise(parsers, head)
     if chosen is None:
         file.warn(
-            "no parser knows this file", "see what is known with `specdiag parsers`; more with --parsers"
+            "no parser knows this file",
+            "see what is known with `specdiag parsers`; more with --parsers",
         )
     elif len(all_best) > 1:
         names = " and ".join(one.name for one in all_best)
@@ -205,7 +156,7 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
 def _is_binary(head: bytes) -> bool:
     sample = head[:4096]
     odd = sum(1 for byte in sample if byte < 9 or 13 < byte < 27 or 27 < byte < 32)
-    return odd > len(sample) / 10 and sample.count(0) < len(sample) / 2 or b"\0\0\0\0" in sample
+    return (odd > len(sample) / 10 and sample.count(0) < len(sample) / 2) or b"\0\0\0\0" in sample
 
 
 def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Block, Parsed]]:
@@ -256,7 +207,11 @@ def _report(reading: Reading) -> None:
     file = reading.source
     if reading.strangers:
         missed = reading.lines - reading.understood
-        what = "record is not valid JSON" if reading.format and _is_json(reading) else "line is not understood"
+        what = (
+            "record is not valid JSON"
+            if reading.format and _is_json(reading)
+            else "line is not understood"
+        )
         if missed > 1:
             what = what.replace("record is", "records are").replace("line is", "lines are")
         number, text = reading.strangers[0]
@@ -275,47 +230,36 @@ def _is_json(reading: Reading) -> bool:
 def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
     """Table part: the run, and the place in it, of every (source, life, arm)."""
     files = [
-        runs.File(n, reading.source.name, reading.format, reading.source.given)
-        for n, reading in enumerate(readings) if reading.format
-    ]  # fmt: skip
-    told = ("weights", "capacity", "capture_begin", "ready", "hook")
+        runs.File(number, reading.source.name, reading.format, reading.source.given)
+        for number, reading in enumerate(readings)
+        if reading.format
+    ]
+    servers = {file.source for file in files if file.format.endswith("_server")}
     union = " UNION ALL ".join(
-        f"SELECT source, life, coalesce(arm, '') AS arm, '{table}' AS \"table\", {time} AS time, "
-        f"{'kind' if table == 'event' else 'NULL'} AS kind FROM raw.{table}"
-        for table, time in ((t, "NULL" if t == "step" else "time") for t in DATA)
+        f"SELECT source, life, coalesce(arm, '') AS arm, '{table}' AS \"table\", "
+        f"{'NULL' if table == 'step' else 'time'} AS time, "
+        f"{'kind' if table == 'event' else 'NULL'} AS kind, "
+        f"{_ALGORITHM.get(table, 'NULL')} AS algorithm FROM raw.{table}"
+        for table in DATA
     )
     rows = db.execute(
-        f"""
-        SELECT r.source, r.life, r.arm,
-            any_value(r.source) IN (SELECT source FROM (VALUES {_servers(readings)}) v(source)) AS server,
-            NOT bool_or("table" NOT IN ('config', 'event') OR kind IN {told}) AS empty,
-            (SELECT max(upper(value)) FROM raw.config c WHERE c.source = r.source AND c.life = r.life
-             AND key IN ('speculative_algorithm', 'method')) AS algorithm,
-            (SELECT max(upper(algorithm)) FROM raw.benchmark b WHERE b.source = r.source AND b.life = r.life) AS bench,
-            (SELECT max(upper(algorithm)) FROM raw.step s WHERE s.source = r.source AND s.life = r.life
-             AND coalesce(s.arm, '') = r.arm) AS stepped,
-            min(r.time), max(r.time)
-        FROM ({union}) r GROUP BY r.source, r.life, r.arm ORDER BY r.source, r.life, r.arm
-        """
+        f"""SELECT source, life, arm,
+                NOT bool_or("table" NOT IN ('config', 'event') OR kind IN {_START_KINDS}),
+                max(upper(algorithm)), min(time), max(time)
+            FROM ({union}) GROUP BY source, life, arm ORDER BY source, life, arm"""
     ).fetchall()
     parts = [
-        runs.Part(source, life, arm, server, empty, algorithm or bench or stepped, start, end)
-        for source, life, arm, server, empty, algorithm, bench, stepped, start, end in rows
+        runs.Part(source, life, arm, source in servers, empty, algorithm, start, end)
+        for source, life, arm, empty, algorithm, start, end in rows
     ]
-    db.execute("CREATE TABLE part (source INTEGER, life INTEGER, arm VARCHAR, run VARCHAR, place INTEGER)")
-    found = [(p.source, p.life, p.arm, run, place) for p, run, place in runs.assign(files, parts)]
-    if found:
-        frame = pl.DataFrame(
-            found, schema=["source", "life", "arm", "run", "place"], orient="row"
-        ).cast({"source": pl.Int32, "life": pl.Int32, "arm": pl.String})
-        db.register("incoming", records.Handover(frame))
-        db.execute("INSERT INTO part SELECT * FROM incoming")
-        db.unregister("incoming")
-
-
-def _servers(readings: list[Reading]) -> str:
-    numbers = [n for n, reading in enumerate(readings) if reading.format.endswith("_server")]
-    return ", ".join(f"({n})" for n in numbers or [-1])
+    db.execute(
+        "CREATE TABLE part (source INTEGER, life INTEGER, arm VARCHAR, run VARCHAR, place INTEGER)"
+    )
+    for part, run, place in runs.assign(files, parts):
+        db.execute(
+            "INSERT INTO part VALUES (?, ?, ?, ?, ?)",
+            [part.source, part.life, part.arm, run, place],
+        )
 
 
 def _derive(db: duckdb.DuckDBPyConnection) -> None:
@@ -343,5 +287,3 @@ def _fill_sources(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> Non
         )  # fmt: skip
         for (table, name), count in sorted(reading.unread.items()):
             db.execute("INSERT INTO unread VALUES (?, ?, ?, ?)", [number, table, name, count])
-
-

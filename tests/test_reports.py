@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from specdiag import diagnosis, source
 from specdiag.diagnosis import Diagnosis, Finding, Run
 from specdiag.errors import Notice, SpecdiagError
-from specdiag.report import files, html, json, markdown, text
+from specdiag.report import files, html, json, markdown, table, text
 from specdiag.rule import Decision
 
 METRICS = (
@@ -278,12 +278,12 @@ def test_silence_is_not_shown_as_health(sick: Diagnosis) -> None:
     sick.findings = []
     sick.results = [Decision(first, run, "pass", ""), Decision(second, run, "undecided", "?")]
     assert text.verdict(sick) == "nothing wrong found: 1 rule passed, 1 undecided"
-    assert text.run_verdicts(sick) == {run: "ok, 1 undecided"}
+    assert table.run_verdicts(sick) == {run: "ok, 1 undecided"}
     sick.results = [Decision(first, run, "undecided", "?")]
     assert text.verdict(sick) == "nothing decided: 1 rule undecided"
     sick.results = [Decision(first, run, "not applicable", "")]
     assert text.verdict(sick) == "nothing checked: no rule applies to this input"
-    assert text.run_verdicts(sick) == {run: "nothing to check"}
+    assert table.run_verdicts(sick) == {run: "nothing to check"}
     sick.broken = [SpecdiagError("rule x does not run")]
     assert text.verdict(sick).endswith("; 1 rule did not run")
     assert "rule x does not run" in html.render(sick)
@@ -323,13 +323,13 @@ def test_computed_figures_are_marked(sick: Diagnosis) -> None:
         "step_ms": 1430.0, "step_ms_measured": False, "rate_formula": "commit_per_proposed",
     }  # fmt: skip
     run = replace(sick.runs[0], facts=facts)
-    headings, (row,) = text.runs_table(replace(sick, runs=[run]))
+    headings, (row,) = table.runs_table(replace(sick, runs=[run]))
     cells = dict(zip(headings, row, strict=True))
     assert cells["algorithm"] == "DDTREE asked, LINEAR ran"
-    assert cells["accept length"] == "2.00 (decode lines)"
+    assert cells["accept length"] == "2.00"
     assert cells["step"] == "~1.43 s"
-    assert any("not measured" in note for note in text.notes(run))
-    assert any("its floor is 1/N" in note for note in text.notes(run))
+    assert any("not measured" in note for note in table.notes(run))
+    assert any("its floor is 1/N" in note for note in table.notes(run))
 
 
 # Writing

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Run
-from specdiag.report import text
+from specdiag.report import table, text
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES
 
@@ -27,7 +27,7 @@ def render(diagnosis: Diagnosis) -> str:
         version=__version__,
         verdict=text.verdict(diagnosis),
         worst=diagnosis.worst(),
-        headings=text.runs_table(diagnosis, [])[0],
+        headings=table.runs_table(diagnosis, [])[0],
         runs=runs, more_runs=more_runs, notes=_notes(diagnosis),
         groups=text.groups(diagnosis), ids=_ids(diagnosis),
         undecided=text.open_rules(diagnosis), passed=text.passed(diagnosis),
@@ -94,7 +94,7 @@ def _ids(diagnosis: Diagnosis) -> dict[str, str]:
 
 def _runs(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of the table of runs; of a long one the worst, and the rest to be folded."""
-    rows = text.runs_table(diagnosis)[1]
+    rows = table.runs_table(diagnosis)[1]
     worst = {finding.run: finding.id for finding in reversed(diagnosis.findings)}
     bars = _bars(diagnosis)
     made: list[dict[str, Any]] = []
@@ -139,13 +139,10 @@ def _share(part: float, whole: float) -> int:
 
 def _notes(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """What must be known of the figures, and of which runs."""
-    owners: dict[str, list[str]] = defaultdict(list)
-    for run in diagnosis.runs:
-        for note in text.notes(run):
-            owners[note].append(run.name)
     every = len(diagnosis.runs)
     return [
-        (note, "" if len(names) == every else text.named(names)) for note, names in owners.items()
+        (note, "" if len(names) == every else text.named(names))
+        for note, names in table.shared_notes(diagnosis)
     ]
 
 

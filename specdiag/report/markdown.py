@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
-from specdiag.report import text
+from specdiag.report import table, text
 from specdiag.report.text import Group, visible
 
 ROWS = 40  # runs that are listed; a comment on GitHub holds 65,536 characters
@@ -37,12 +36,12 @@ def render(diagnosis: Diagnosis) -> str:
 
 
 def _runs(diagnosis: Diagnosis) -> Iterator[str]:
-    said = text.run_verdicts(diagnosis)
+    said = table.run_verdicts(diagnosis)
     shown = diagnosis.runs
     if len(shown) > ROWS:
         quiet = [run for run in shown if said[run.name] == "ok"]
         shown = ([run for run in shown if said[run.name] != "ok"] + quiet)[:ROWS]
-    headings, rows = text.runs_table(diagnosis, shown)
+    headings, rows = table.runs_table(diagnosis, shown)
     yield _row(headings)
     yield _row(["---", "---", "---:", "---:", "---:", "---:", "---"])
     for name, *cells in rows:
@@ -50,13 +49,10 @@ def _runs(diagnosis: Diagnosis) -> Iterator[str]:
     if len(diagnosis.runs) > len(shown):
         yield ""
         yield f"and {text.count(len(diagnosis.runs) - len(shown), 'more run')}"
-    owners: dict[str, list[str]] = defaultdict(list)
-    for run in diagnosis.runs:
-        for note in text.notes(run):
-            owners[note].append(run.name)
-    if owners:
+    shared = table.shared_notes(diagnosis)
+    if shared:
         yield ""
-    for note, names in owners.items():
+    for note, names in shared:
         of = "" if len(names) == len(diagnosis.runs) else f" ({_names(names)})"
         yield f"- {_plain(note)}{of}"
 

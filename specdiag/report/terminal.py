@@ -12,16 +12,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specdiag.diagnosis import Diagnosis, Finding
-from specdiag.report.text import notes, runs_table, verdict, visible
+from specdiag.diagnosis import Diagnosis, Evidence, Finding
+from specdiag.report import table, text
+from specdiag.report.text import Group, visible
 
 STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "blue"}
-ALIKE = 3  # from this many runs on, the same finding is told once
+PROOFS = 2  # lines quoted a finding; the other reports have more
+QUOTED = 230  # characters of a line
+ROWS = 40  # runs in the table
 
 
 def width() -> int:
     """Columns of the terminal; 100 where the output is none."""
-    return max(60, shutil.get_terminal_size((100, 24)).columns)
+    return max(72, shutil.get_terminal_size((100, 24)).columns)
 
 
 def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
@@ -31,100 +34,101 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
         file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False,
         emoji=False, markup=False, color_system="standard" if colour else None,
     )  # fmt: skip
-    worst = diagnosis.causes[0].severity if diagnosis.causes else ""
-    console.print(Text(verdict(diagnosis), style=STYLES.get(worst, "bold green")))
+    groups = text.groups(diagnosis)
+    style = STYLES[groups[0].first.severity] if groups else "bold green"
+    console.print(Text(text.verdict(diagnosis), style=style))
     _runs(console, diagnosis)
-    for group in _groups(diagnosis.causes):
-        _finding(console, diagnosis, group)
+    for group in groups:
+        _group(console, group)
     _undecided(console, diagnosis)
     counts: dict[str, int] = defaultdict(int)
     for one in diagnosis.results:
         counts[one.result] += 1
-    passed, idle = counts["pass"], counts["not applicable"]
-    console.print(
-        f"\nPassed: {passed} of {passed + counts['finding']} decided checks; {idle} do not apply."
-    )
+    decided = counts["pass"] + counts["finding"]
+    passed = text.count(counts["pass"], "check")
+    console.print(f"\n{passed} of {decided:,} passed; {counts['not applicable']:,} do not apply.")
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def _runs(console: Console, diagnosis: Diagnosis) -> None:
-    headers, rows = runs_table(diagnosis)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for number, header in enumerate(headers):
-        table.add_column(header, overflow="fold", min_width=12 if number == 0 else None)
+    said = table.run_verdicts(diagnosis)
+    ordered = sorted(diagnosis.runs, key=lambda run: said[run.name].startswith("ok"))
+    shown = diagnosis.runs if len(ordered) <= ROWS else ordered[:ROWS]
+    headings, rows = table.runs_table(diagnosis, shown)
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for number, heading in enumerate(headings):
+        left = heading in ("run", "algorithm", "verdict")
+        grid.add_column(
+            heading, overflow="fold", justify="left" if left else "right", no_wrap=not left,
+            ratio=None, min_width=20 if number == 0 else None,
+        )  # fmt: skip
     for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
-    console.print(table)
-    for run in diagnosis.runs:
-        for note in notes(run):
-            console.print(Text(f"note: {visible(run.name)}: {note}", style="dim"))
+        grid.add_row(*(Text(cell) for cell in row))
+    console.print()
+    console.print(grid)
+    if len(ordered) > len(shown):
+        console.print(f"and {text.count(len(ordered) - len(shown), 'more run')}")
+    for note, names in table.shared_notes(diagnosis):
+        of = "" if len(names) == len(diagnosis.runs) else f" ({text.named(names, 3)})"
+        _say(console, f"note   {note}{of}", style="dim")
 
 
-def _groups(findings: list[Finding]) -> list[list[Finding]]:
-    """Findings of one rule on many runs belong together; few stay single."""
-    by_rule: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for finding in findings:
-        by_rule[finding.rule.name, finding.severity].append(finding)
-    groups: list[list[Finding]] = []
-    for finding in findings:
-        alike = by_rule[finding.rule.name, finding.severity]
-        if len(alike) < ALIKE:
-            groups.append([finding])
-        elif alike[0] is finding:
-            groups.append(alike)
-    return groups
-
-
-def _finding(console: Console, diagnosis: Diagnosis, group: list[Finding]) -> None:
-    finding = group[0]
-    where = f"{finding.run} against {finding.against}" if finding.against else finding.run
+def _group(console: Console, group: Group) -> None:
+    finding = group.first
     title = Text(f"\n{finding.severity.upper()}  ", style=STYLES[finding.severity])
     title.append(finding.rule.title, style="bold")
     title.append(f"  [{finding.rule.name}]", style="dim")
     console.print(title)
-    _say(console, f"  run    {visible(where)}")
-    _say(console, f"  {visible(finding.message, 1000)}", "  ")
-    if finding.impact:
-        _say(console, f"  costs  about {finding.impact:.0%} of the throughput")
-    for number, proof in enumerate(finding.evidence):
-        console.print(
-            Text(f"  {'proof' if number == 0 else '     '}  {proof.path}:{proof.line}", style="dim")
-        )
-        console.print(Text(f"         {visible(proof.text.strip(), max(40, console.width - 10))}"))
-    if len(group) > 1:
-        names = ", ".join(visible(other.run) for other in group[1:4])
-        more = f" and {len(group) - 4} more" if len(group) > 4 else ""
-        _say(console, f"  also   in {len(group) - 1} other runs: {names}{more}")
+    _one(console, finding)
+    if len(group.findings) > 1:
+        others = [other.run for other in group.findings[1:]]
+        runs = text.count(len(others), "other run")
+        _say(console, f"also   in {runs}: {text.named(others, 5)}")
     for number, step in enumerate(finding.rule.fix, start=1):
-        _say(console, f"  {'next' if number == 1 else '    '}   {number}. {step}", " " * 12)
-    for other in diagnosis.consequences(finding):
-        _say(
-            console,
-            f"  so     {other.severity} {other.rule.name}: {visible(other.message, 400)}",
-            " " * 9,
-        )
+        _say(console, f"{'next' if number == 1 else '    '}   {number}. {step}", indent=10)
+    for other in group.consequences[:6]:
+        where = "" if other.run == finding.run else f"{visible(other.run, 60)}: "
+        _say(console, f"so     {where}{other.rule.name}: {visible(other.message, 400)}")
+    if len(group.consequences) > 6:
+        _say(console, f"so     and {len(group.consequences) - 6} more")
 
 
-def _say(console: Console, text: str, indent: str = " " * 9) -> None:
-    filled = textwrap.fill(
-        text,
-        console.width - 1,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+def _one(console: Console, finding: Finding) -> None:
+    where = visible(finding.run, 80)
+    if finding.against:
+        where += f" against {visible(finding.against, 80)}"
+    _say(console, f"run    {where}")
+    _say(console, f"what   {visible(finding.message, 1000)}", style="bold")
+    if finding.impact:
+        _say(console, f"costs  about {text.share(round(finding.impact, 2))} of the throughput")
+    for proof in finding.evidence[:PROOFS]:
+        _quote(console, proof)
+
+
+def _quote(console: Console, proof: Evidence) -> None:
+    console.print(
+        Text(f"  proof  {visible(proof.path, 200)}:{proof.line}", style="cyan"), soft_wrap=True
     )
-    console.print(Text(filled), soft_wrap=True)
+    line = visible(proof.text.strip(), QUOTED)
+    for part in textwrap.wrap(line, console.width - 10) or [""]:
+        console.print(Text(f"         {part}", style="dim"), soft_wrap=True)
+
+
+def _say(console: Console, words: str, indent: int = 7, style: str = "") -> None:
+    filled = textwrap.fill(
+        words, console.width - 1, initial_indent="  ", subsequent_indent=" " * (indent + 2),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    console.print(Text(filled, style=style), soft_wrap=True)
 
 
 def _undecided(console: Console, diagnosis: Diagnosis) -> None:
-    open_: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for one in diagnosis.results:
-        if one.result == "undecided":
-            open_[one.rule].append((one.run, one.reason))
-    if not open_:
+    open_rules = text.open_rules(diagnosis)
+    if not open_rules:
         return
-    console.print(Text("\nUndecided: the data does not say", style="bold"))
-    for rule, runs in sorted(open_.items()):
-        name, reason = runs[0]
-        more = f" (and {len(runs) - 1} more)" if len(runs) > 1 else ""
-        _say(console, f"  {rule}, {visible(name)}{more}: {visible(reason)}", "    ")
+    console.print(Text("\nUndecided: the input does not say", style="bold"))
+    for one in open_rules:
+        runs = text.count(one.runs, "run")
+        reason, _ = one.reasons[0]
+        help = one.rule.enable or f"needs more: {reason}"
+        _say(console, f"{one.rule.name} ({runs}): {help}", indent=2)

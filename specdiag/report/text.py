@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from specdiag.diagnosis import Diagnosis, Finding, Run
+from specdiag.diagnosis import Diagnosis, Finding
 from specdiag.errors import Notice
 from specdiag.rule import SEVERITIES, Rule
 
@@ -23,18 +23,6 @@ INVISIBLE = (
 )
 _HIDDEN = re.compile(f"[\x00-\x1f{INVISIBLE}]")
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-
-_ACCEPT_FROM = {
-    "step": "steps", "decode": "decode lines", "acceptance": "counters", "request": "requests",
-    "benchmark": "benchmark",
-}  # fmt: skip
-_PLAIN = {"NONE", "AUTOREGRESSIVE", "PLAIN", "BASELINE"}  # names of decoding without speculation
-_RATES = {
-    "drafts_per_proposed": "accept rate counts drafts only, over draft tokens − 1 "
-    "(SGLang from 0.5.11)",
-    "commit_per_proposed": "accept rate counts the bonus too, over draft tokens "
-    "(SGLang up to 0.5.10): its floor is 1/N, not 0",
-}
 
 # Text and figures
 
@@ -272,77 +260,3 @@ def notices(diagnosis: Diagnosis) -> list[Notice]:
     """What could not be read or run, rules first."""
     broken = [Notice(error.what, error.where, error.help) for error in diagnosis.broken]
     return broken + diagnosis.notices
-
-
-# Runs
-
-
-def runs_table(
-    diagnosis: Diagnosis, runs: list[Run] | None = None
-) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells: what each run is, and what the rules say of it."""
-    headings = ["run", "algorithm", "accept length", "tok/s", "step", "context", "verdict"]
-    said = run_verdicts(diagnosis)
-    rows = []
-    for run in diagnosis.runs if runs is None else runs:
-        facts = run.facts
-        rows.append([
-            visible(run.name, 80), algorithm(run), _accept_length(run),
-            figure(facts.get("tokens_per_s")), _step(run), _context(run), said[run.name],
-        ])  # fmt: skip
-    return headings, rows
-
-
-def run_verdicts(diagnosis: Diagnosis) -> dict[str, str]:
-    """Of every run its worst severity, or whether the rules found it in order."""
-    worst: dict[str, str] = {}
-    for finding in diagnosis.findings:  # the worst first
-        worst.setdefault(finding.run, finding.severity)
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in diagnosis.results:
-        counts[one.run][one.result] += 1
-    said = {}
-    for run in diagnosis.runs:
-        passes, undecided = counts[run.name]["pass"], counts[run.name]["undecided"]
-        words = ["ok"] * bool(passes) + [f"{undecided} undecided"] * bool(undecided)
-        said[run.name] = worst.get(run.name) or ", ".join(words) or "nothing to check"
-    return said
-
-
-def algorithm(run: Run) -> str:
-    """What was asked for, and what ran where that is something else."""
-    asked, executed = run.facts.get("algorithm"), run.facts.get("executed")
-    if not asked or not executed or asked == executed or {asked, executed} <= _PLAIN:
-        return visible(asked or executed or MISSING, 80)
-    return f"{visible(asked, 40)} asked, {visible(executed, 40)} ran"
-
-
-def notes(run: Run) -> list[str]:
-    """What a reader must know about how the figures of a run came to be."""
-    found = []
-    if formula := _RATES.get(run.facts.get("rate_formula", "")):
-        found.append(formula)
-    if run.facts.get("step_ms_measured") is False:
-        found.append("step time is computed as running × commit length / throughput, not measured")
-    return found
-
-
-def _accept_length(run: Run) -> str:
-    length = run.facts.get("accept_len")
-    if length is None or not math.isfinite(length):
-        return MISSING
-    origin = run.facts.get("accept_len_from", "")
-    return f"{length:,.2f} ({_ACCEPT_FROM.get(origin, origin)})" if origin else f"{length:,.2f}"
-
-
-def _step(run: Run) -> str:
-    ms = duration_ms(run.facts.get("step_ms"))
-    return f"~{ms}" if ms != MISSING and run.facts.get("step_ms_measured") is False else ms
-
-
-def _context(run: Run) -> str:
-    low, high = (run.facts.get(key) for key in ("ctx_min", "ctx_max"))
-    if low is None or high is None:
-        return figure(high if low is None else low)
-    low, high = figure(round(low)), figure(round(high))
-    return low if low == high else f"{low}–{high}"

@@ -1,0 +1,73 @@
+"""The rows as parsed, readable by DuckDB, until every run is known."""
+
+from __future__ import annotations
+
+import duckdb
+import polars as pl
+
+from specdiag.records import Handover
+
+DATA = (
+    "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
+    "problem", "metric",
+)  # fmt: skip
+WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are copied
+
+
+class Staging:
+    """Schema raw: the rows as parsed, with every column of their table and with life and arm.
+
+    Frames wait as they are and are scanned in place; only very large inputs are copied on the way.
+    """
+
+    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
+        self.db = db
+        self.columns: dict[str, dict[str, str]] = {}
+        self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in DATA}
+        self.copied: set[str] = set()
+        db.execute("CREATE SCHEMA raw")
+        for table in DATA:
+            described = db.execute(f"DESCRIBE {table}").fetchall()
+            columns = {name: type for name, type, *_ in described if name != "run"}
+            self.columns[table] = columns | {"life": "INTEGER", "arm": "VARCHAR"}
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        known = self.columns[table]
+        waiting = self.frames[table]
+        waiting.append(frame.select(column for column in frame.columns if column in known))
+        if sum(one.height for one in waiting) > WAITING_ROWS:
+            self._copy(table)
+
+    def finish(self) -> None:
+        """Make raw.TABLE readable for every table."""
+        for table in DATA:
+            if table in self.copied:
+                self._copy(table)
+            else:
+                self.db.execute(f"CREATE VIEW raw.{table} AS {self._select(table)}")
+
+    def _copy(self, table: str) -> None:
+        verb = (
+            f"INSERT INTO raw.{table}" if table in self.copied else f"CREATE TABLE raw.{table} AS"
+        )
+        self.db.execute(f"{verb} {self._select(table)}")
+        self.copied.add(table)
+        self.frames[table] = []
+
+    def _select(self, table: str) -> str:
+        frames = self.frames[table]
+        frame = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+        if frame.height:
+            self.db.register(f"frame_{table}", Handover(frame))
+        columns = ", ".join(
+            f"CAST({_name(column) if column in frame.columns else 'NULL'} AS {type}) "
+            f"AS {_name(column)}"
+            for column, type in self.columns[table].items()
+        )
+        return (
+            f"SELECT {columns} FROM frame_{table}" if frame.height else f"SELECT {columns} LIMIT 0"
+        )
+
+
+def _name(column: str) -> str:
+    return f'"{column}"'

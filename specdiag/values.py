@@ -1,0 +1,38 @@
+"""Texts as values of a type, whole columns at a time; null where a text is none."""
+
+from __future__ import annotations
+
+import polars as pl
+
+NUMBER = r"(-?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)"
+
+
+def cast(value: pl.Expr, type: str) -> pl.Expr:
+    """A text as a value of a type; null where it is none."""
+    match type:
+        case "int":
+            return value.str.extract(NUMBER, 1).cast(pl.Float64, strict=False).cast(
+                pl.Int64, strict=False
+            )  # fmt: skip
+        case "float":
+            plain = value.cast(pl.Float64, strict=False)
+            number = pl.coalesce(plain, value.str.extract(NUMBER, 1).cast(pl.Float64, strict=False))
+            return pl.when(number.is_finite()).then(number)
+        case "percent":
+            return cast(value, "float") / 100
+        case "bool":
+            return value.str.strip_chars().replace_strict(
+                {"True": True, "False": False, "true": True, "false": False},
+                default=None, return_dtype=pl.Boolean,
+            )  # fmt: skip
+        case "list":
+            return value.str.extract_all(NUMBER).cast(pl.List(pl.Float64), strict=False)
+        case "texts":
+            return value.str.extract_all(r"[^\[\],'\" ]+")
+        case "mean":
+            return value.str.extract_all(NUMBER).cast(pl.List(pl.Float64), strict=False).list.mean()
+        case "count":
+            numbers = value.str.extract_all(NUMBER).list.len().cast(pl.Int64)
+            return pl.when(value.str.starts_with("[")).then(numbers)
+        case _:
+            return value
