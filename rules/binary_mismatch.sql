@@ -1,6 +1,6 @@
 -- title    = "A compiled package was built for another torch or CUDA"
 -- severity = "critical"
--- needs    = { problem = ["type"], event = [], config = [] }
+-- needs    = { problem = ["type"], config = [] }
 -- why      = "A compiled package (kernels, attention, grammar) fits only the torch and the CUDA that it was built for. The loader says which name it misses; messages that follow (no module, another GPU, reinstall) come from the same cause."
 -- fix      = [
 --   "List what is installed: `pip list | grep -iE 'torch|sgl|flashinfer|vllm|nvidia'`, and `nvidia-smi` for the driver.",
@@ -9,22 +9,7 @@
 -- ]
 -- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed"]
 
--- The first exception that tells a cause. Not the headline of a loader, not a look-up that Python
--- tries and survives, not what a process says when another one is gone; and an import error is
--- survived when weights are loaded after it.
-WITH progress AS (
-    SELECT run, source, max(line) AS last FROM event
-    WHERE kind IN ('weights', 'capacity', 'capture_begin', 'capture_sizes', 'capture_end')
-    GROUP BY run, source
-),
-cause AS (
-    SELECT p.run, p.source, p.line, p.type, p.message
-    FROM problem p LEFT JOIN progress g USING (run, source)
-    WHERE p.at_start AND p.fatal AND p.message <> ''
-        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
-        AND NOT (p.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce(g.last > p.line, false))
-    QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.source, p.line) = 1
-),
+WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (
     SELECT *,
         regexp_extract(message, 'undefined symbol: ?([A-Za-z0-9_$@.]+)', 1) AS symbol,

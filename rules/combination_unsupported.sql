@@ -9,8 +9,6 @@
 -- ]
 -- explains = ["start_failed", "graph_capture_failed", "speculative_assertion"]
 
--- The first exception that tells a cause: not a look-up that Python tries and survives, not what a
--- process says when another one is gone.
 WITH death AS (
     SELECT run, min(line) AS line FROM event
     WHERE kind = 'life' AND regexp_matches(name, '(?i)sigquit|crashed|kill_process_tree') GROUP BY run
@@ -18,11 +16,7 @@ WITH death AS (
 cause AS (
     SELECT p.run, p.source, p.line, p.type, p.message
     FROM problem p LEFT JOIN death d USING (run)
-    -- a request that was refused kills no server
-    WHERE p.fatal AND p.message <> '' AND (p.at_start OR d.line > p.line)
-        AND (p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
-            OR p.message LIKE '%: error: argument %')
-    QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.source, p.line) = 1
+    WHERE p.cause AND (p.at_start OR d.line > p.line)  -- a request that was refused kills no server
 ),
 refused AS (
     SELECT * FROM cause

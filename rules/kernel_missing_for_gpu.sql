@@ -9,15 +9,8 @@
 -- ]
 -- explains = ["start_failed", "graph_capture_failed"]
 
--- The first exception that tells a cause: not the headline of a loader, not a look-up that Python
--- tries and survives, not what a process says when another one is gone.
-WITH cause AS (
-    SELECT run, source, line, type, message, at_start
-    FROM problem
-    WHERE fatal AND message <> ''
-        AND type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
-    QUALIFY row_number() OVER (PARTITION BY run ORDER BY source, line) = 1
-),
+-- Also at the first request: a kernel is looked for when it is needed.
+WITH cause AS (SELECT run, source, line, type, message, at_start FROM problem WHERE cause),
 named AS (
     SELECT *,
         regexp_extract(message, '(?i)((?:sm_?|compute_|compute capability (?:of )?)[0-9]{1,3}(?:\.[0-9])?[af]?)', 1) AS architecture,

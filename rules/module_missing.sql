@@ -1,6 +1,6 @@
 -- title    = "A module or an interface that the server imports is missing"
 -- severity = "critical"
--- needs    = { problem = ["type"], event = [] }
+-- needs    = { problem = ["type"] }
 -- why      = "A package is not installed, or it is older or newer than the server expects. The innermost message names the culprit; the packages in the outer frames only passed it on."
 -- fix      = [
 --   "Install what the message names, in the environment that starts the server: `pip install NAME`, or `apt-get install libsndfile1` and the like for a system library.",
@@ -9,26 +9,7 @@
 -- ]
 -- explains = ["start_failed"]
 
--- The first exception that tells a cause. Not the headline of a loader, not a look-up that Python
--- tries and survives, not what a process says when another one is gone; and an import error is
--- survived when weights are loaded after it.
-WITH progress AS (
-    SELECT run, source, max(line) AS last FROM event
-    WHERE kind IN ('weights', 'capacity', 'capture_begin', 'capture_sizes', 'capture_end')
-    GROUP BY run, source
-),
-told AS (
-    SELECT p.run, p.source, p.line, p.type, p.message
-    FROM problem p LEFT JOIN progress g USING (run, source)
-    WHERE p.at_start AND p.fatal AND p.message <> ''
-        AND p.type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
-        AND NOT (p.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce(g.last > p.line, false))
-        -- soundfile looks for a bundled library first; what it says next is the cause
-        AND p.message NOT LIKE '%_soundfile_data%'
-),
-cause AS (
-    SELECT * FROM told QUALIFY row_number() OVER (PARTITION BY run ORDER BY source, line) = 1
-),
+WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (
     SELECT *,
         regexp_extract(message, 'No module named [''"]?([A-Za-z0-9_.-]+)', 1) AS module,
@@ -53,11 +34,11 @@ named AS (
 -- A version complaint often stands one exception further out than the look-up that failed.
 complaint AS (
     SELECT run, arg_min(message, line) AS message, min(line) AS line, arg_min(source, line) AS source
-    FROM told WHERE message LIKE '%minimum required version%' OR message LIKE '%is required for a normal functioning%'
+    FROM problem WHERE at_start AND fatal AND NOT follows AND (message LIKE '%minimum required version%' OR message LIKE '%is required for a normal functioning%')
     GROUP BY run
 ),
 repeated AS (
-    SELECT run, message, count(*) AS times FROM told GROUP BY run, message
+    SELECT run, message, count(*) AS times FROM problem WHERE at_start AND fatal AND NOT follows GROUP BY run, message
 )
 SELECT
     n.run,

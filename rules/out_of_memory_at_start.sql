@@ -1,6 +1,6 @@
 -- title    = "Out of memory before the server was ready"
 -- severity = "critical"
--- needs    = { problem = ["type"], event = [], prefill = [], config = [], run = ["draft_tokens"] }
+-- needs    = { problem = ["type"], event = [], config = [], run = ["draft_tokens"] }
 -- why      = "Weights, draft weights, KV pools and graphs share the memory. --mem-fraction-static gives weights and pools their share; graphs and activations need what is left, and a wide draft with a long capture list needs much. Messages advise to raise the fraction (the pool found no room) or to lower it (capture found none): with a draft model both can come in turn."
 -- fix      = [
 --   "If the capture or a plain allocation failed: lower --mem-fraction-static by what was missing, shorten the capture list (--cuda-graph-max-bs) or draft fewer tokens.",
@@ -10,21 +10,7 @@
 -- ]
 -- explains = ["start_failed", "graph_capture_failed"]
 
--- The first exception that tells a cause: not a look-up that Python tries and survives, not what a
--- process says when another one is gone. Prompts without a sign of a start: a cut from the middle
--- of a log.
-WITH cut AS (
-    SELECT DISTINCT run FROM prefill
-    WHERE run NOT IN (SELECT run FROM event WHERE kind IN ('weights', 'capacity', 'capture_begin', 'capture_end', 'capture_sizes'))
-        AND run NOT IN (SELECT run FROM config WHERE key IN ('model_path', 'model'))
-),
-cause AS (
-    SELECT run, source, line, type, message
-    FROM problem
-    WHERE at_start AND fatal AND message <> '' AND run NOT IN (SELECT run FROM cut)
-        AND type NOT IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'ImportError', 'ModuleNotFoundError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError', 'CancelledError')
-    QUALIFY row_number() OVER (PARTITION BY run ORDER BY source, line) = 1
-),
+WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 -- A compiler that fails inside a capture is no lack of memory, nor is a pool that is full of requests.
 short AS (
     SELECT *,

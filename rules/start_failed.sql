@@ -1,6 +1,6 @@
 -- title    = "The server died before it was ready"
 -- severity = "critical"
--- needs    = { problem = ["type"], event = [], prefill = [], config = [] }
+-- needs    = { problem = ["type"], event = [] }
 -- why      = "The process ended with an exception before it served anything. The first error in time is the cause; what other ranks and the parent process say after it follows from it."
 -- fix      = [
 --   "Read the traceback above the quoted line: its innermost frame says which part failed.",
@@ -8,13 +8,7 @@
 --   "Search the message in the issues of the server, with the version.",
 -- ]
 
--- What a process says when another one is gone, and headlines, come last; a look-up that Python
--- tries and survives comes before what it caused.
-WITH started AS (
-    SELECT run FROM event WHERE kind IN ('weights', 'capacity', 'capture_begin', 'capture_end', 'capture_sizes')
-    UNION SELECT run FROM config WHERE key IN ('model_path', 'model')
-),
-progress AS (
+WITH progress AS (
     SELECT run, source, max(line) AS last FROM event
     WHERE kind IN ('weights', 'capacity', 'capture_begin', 'capture_sizes', 'capture_end')
     GROUP BY run, source
@@ -26,10 +20,7 @@ life AS (
     FROM event WHERE kind = 'life' GROUP BY run, source
 ),
 candidate AS (
-    SELECT p.run, p.source, p.line, p.type, p.message, l.died,
-        p.type IN ('[sgl_kernel]', 'FATAL', 'error', 'Initialization failed', 'Engine core proc', 'KeyError', 'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError', 'ConnectionRefusedError')
-            OR coalesce(p.message, '') = ''
-            OR (p.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce(g.last > p.line, false)) AS follows
+    SELECT p.run, p.source, p.line, p.type, p.message, p.follows
     FROM problem p
     LEFT JOIN progress g USING (run, source)
     LEFT JOIN life l USING (run, source)
@@ -39,9 +30,8 @@ candidate AS (
         AND NOT coalesce(l.stopped < p.line, false)
         -- the start went on after it, and nothing says that it ended
         AND NOT (coalesce(g.last > p.line, false) AND l.died IS NULL)
-        -- prompts and no sign of a start: a cut from the middle of a log
-        AND (p.run IN (SELECT run FROM started) OR p.run NOT IN (SELECT run FROM prefill))
 ),
+-- Where every message follows from another, the first of them is all there is.
 cause AS (
     SELECT * FROM candidate QUALIFY row_number() OVER (PARTITION BY run ORDER BY follows, source, line) = 1
 ),

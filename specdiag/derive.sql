@@ -139,22 +139,49 @@ FROM raw.request r JOIN part p ON p.source = r.source AND p.life = r.life AND p.
 
 -- Problems ----------------------------------------------------------------------------------------
 
+-- First error wins, in the order of the files and their lines. A server that only shows prompts and
+-- no sign of a start is a cut from the middle of a log.
 INSERT INTO problem BY NAME
-WITH lived AS (
-    SELECT run, min(line) AS first_served, max(line) AS last_served
-    FROM (SELECT run, line FROM decode UNION ALL
-          SELECT run, line FROM event WHERE kind = 'ready')
-    GROUP BY run
+WITH placed AS (
+    SELECT p.run, p.place, b.* EXCLUDE (life, arm) FROM raw.problem b
+    JOIN part p ON p.source = b.source AND p.life = b.life AND p.arm = ''
+),
+moment AS (
+    SELECT e.run, min(p.place) AS place, e.source, e.line, e.kind FROM event e
+    JOIN part p ON p.run = e.run AND p.source = e.source GROUP BY e.run, e.source, e.line, e.kind
+    UNION ALL
+    SELECT d.run, min(p.place), d.source, d.line, 'decode' FROM decode d
+    JOIN part p ON p.run = d.run AND p.source = d.source GROUP BY d.run, d.source, d.line
+),
+lived AS (
+    SELECT run,
+        min({'place': place, 'line': line}) FILTER (kind IN ('ready', 'decode')) AS first_served,
+        max({'place': place, 'line': line}) FILTER (kind IN ('ready', 'decode')) AS last_served,
+        max({'place': place, 'line': line}) FILTER (kind IN ('weights', 'capacity', 'capture_begin', 'capture_sizes', 'capture_end')) AS last_progress
+    FROM moment GROUP BY run
+),
+cut AS (
+    SELECT DISTINCT run FROM prefill
+    WHERE run NOT IN (SELECT run FROM moment WHERE kind IN ('weights', 'capacity', 'capture_begin', 'capture_sizes', 'capture_end'))
+        AND run NOT IN (SELECT run FROM asked WHERE model IS NOT NULL)
+),
+judged AS (
+    SELECT b.* REPLACE (
+        b.run NOT IN (SELECT run FROM cut) AND coalesce({'place': b.place, 'line': b.line} < l.first_served, true) AS at_start,
+        coalesce({'place': b.place, 'line': b.line} > l.last_served, true) AS fatal,
+        coalesce(b.message, '') = '' OR b.type IN ('[sgl_kernel]', 'FATAL', 'Initialization failed', 'Engine core proc', 'KeyError',
+            'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError',
+            'ConnectionRefusedError', 'CancelledError')
+        OR (b.type = 'error' AND b.message NOT LIKE '%: error: argument %')
+        OR b.message LIKE '%_soundfile_data%'  -- soundfile looks for a bundled library first
+        OR (b.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce({'place': b.place, 'line': b.line} < l.last_progress, false)) AS follows
+    )
+    FROM placed b LEFT JOIN lived l USING (run)
 )
-SELECT p.run, b.* EXCLUDE (life, arm)
-REPLACE (
-    coalesce(b.line < l.first_served, true) AS at_start,
-    coalesce(b.line > l.last_served, true) AS fatal,
-    row_number() OVER (PARTITION BY p.run ORDER BY p.place, b.line) = 1 AS first
+SELECT * EXCLUDE (place) REPLACE (
+    fatal AND NOT follows AND row_number() OVER (PARTITION BY run, fatal AND NOT follows ORDER BY place, line) = 1 AS cause
 )
-FROM raw.problem b
-JOIN part p ON p.source = b.source AND p.life = b.life AND p.arm = ''
-LEFT JOIN lived l ON l.run = p.run;
+FROM judged;
 
 -- Samples -----------------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ CREATE TABLE decode (        -- what the scheduler decoded since its last report
     preallocated_usage DOUBLE, preallocated BIGINT, transferring BIGINT, received BIGINT,
     retracted BIGINT, waiting_images BIGINT,
     graph BOOLEAN,           -- the last forward ran from a graph; NULL in old formats
+    cpu_graph BOOLEAN,       -- the same of a server on a CPU
     tokens_per_s DOUBLE,     -- generated, wall clock since the last report
     prompt_tokens_per_s DOUBLE,
     largest_len BIGINT, queued BIGINT, cpu_tokens BIGINT, cpu_usage DOUBLE,
@@ -103,7 +104,7 @@ CREATE TABLE prefill (       -- a batch of prompts that was computed
     cache_hit_rate DOUBLE,   -- percent
     usage DOUBLE, swa_usage DOUBLE, state_usage DOUBLE, running BIGINT, queued BIGINT,
     pending_tokens BIGINT, replayed_tokens BIGINT, preallocated BIGINT, bootstrapping BIGINT,
-    inflight BIGINT, optimistic BIGINT, waiting_images BIGINT, graph BOOLEAN,
+    inflight BIGINT, optimistic BIGINT, waiting_images BIGINT, graph BOOLEAN, cpu_graph BOOLEAN,
     tokens_per_s DOUBLE,     -- wall clock, not prefill speed
     tflops DOUBLE, occupancy DOUBLE, busy_occupancy DOUBLE, extra JSON, complete BOOLEAN
 );
@@ -221,7 +222,8 @@ CREATE TABLE problem (       -- exceptions and fatal messages
     message VARCHAR,
     at_start BOOLEAN,        -- before the server was ready and served anything
     fatal BOOLEAN,           -- nothing was served after it
-    first BOOLEAN            -- the first of the run: later ones follow from it
+    follows BOOLEAN,         -- a headline, a look-up that Python survives, a peer that is gone
+    cause BOOLEAN            -- of the fatal ones of a run the first that does not follow from another
 );
 
 CREATE TABLE metric (        -- scraped series

@@ -45,8 +45,8 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
     for one in diagnosis.results:
         counts[one.result] += 1
     decided = counts["pass"] + counts["finding"]
-    passed = text.count(counts["pass"], "check")
-    console.print(f"\n{passed} of {decided:,} passed; {counts['not applicable']:,} do not apply.")
+    passed, idle = counts["pass"], counts["not applicable"]
+    console.print(f"\n{passed:,} of {decided:,} checks passed; {idle:,} do not apply.")
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -60,11 +60,10 @@ def _runs(console: Console, diagnosis: Diagnosis) -> None:
         left = heading in ("run", "algorithm", "verdict")
         grid.add_column(
             heading, overflow="fold", justify="left" if left else "right", no_wrap=not left,
-            ratio=None, min_width=20 if number == 0 else None,
+            ratio=None, min_width=24 if number == 0 else None,
         )  # fmt: skip
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
-    console.print()
     console.print(grid)
     if len(ordered) > len(shown):
         console.print(f"and {text.count(len(ordered) - len(shown), 'more run')}")

@@ -1,0 +1,101 @@
+"""What tests share: --update, the definitions, diagnoses, and the command run in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from specdiag import cli, diagnosis, source
+from specdiag.diagnosis import Diagnosis
+from specdiag.parser import Parser
+from specdiag.rule import Rule
+from specdiag.store import Store
+
+ROOT = Path(__file__).parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="rewrite tests/expected")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The folder that has parsers/, rules/ and sample_logs/."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def definitions() -> tuple[list[Parser], list[Rule]]:
+    """Every bundled parser and rule."""
+    parsers, rules, broken = diagnosis.definitions([], [])
+    assert not broken, "\n".join(str(error) for error in broken)
+    return parsers, rules
+
+
+@pytest.fixture(scope="session")
+def load(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Store]:
+    """Files and folders as a filled store, without any rule."""
+
+    def load(*paths: Path) -> Store:
+        return diagnosis.fill(source.find([str(path) for path in paths]), definitions[0])
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def diagnose(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Diagnosis]:
+    """Files and folders with all rules applied."""
+
+    def diagnose(*paths: Path, **params: dict[str, object]) -> Diagnosis:
+        files = source.find([str(path) for path in paths])
+        found, _ = diagnosis.analyze(files, *definitions, params)
+        return found  # a rule that does not run is what test_rules.py names
+
+    return diagnose
+
+
+@pytest.fixture(scope="session")
+def sample(diagnose: Callable[..., Diagnosis]) -> Callable[[str], Diagnosis]:
+    """The diagnosis of an entry of sample_logs, made once for all tests."""
+    known: dict[str, Diagnosis] = {}
+
+    def sample(name: str) -> Diagnosis:
+        if name not in known:
+            known[name] = diagnose(ROOT / "sample_logs" / name)
+        return known[name]
+
+    return sample
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def specdiag(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Answer]:
+    """The command, run in this process: `specdiag("check", "a.log")`."""
+    monkeypatch.setenv("COLUMNS", "100")  # a terminal's own width must not change what is printed
+
+    def run(*arguments: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["specdiag", *map(str, arguments)])
+        capsys.readouterr()
+        code: object = 0
+        try:
+            cli.main()
+        except SystemExit as left:
+            code = left.code
+        out, err = capsys.readouterr()
+        return Answer(code if isinstance(code, int) else int(code is not None), out, err)
+
+    return run

@@ -1,0 +1,120 @@
+"""Every sample log says what tests/expected says; `pytest --update` writes those files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXPECTED = Path(__file__).parent / "expected"
+ENTRIES = sorted((ROOT / "sample_logs").iterdir())
+FILES = sorted(path for path in (ROOT / "sample_logs").rglob("*") if path.is_file())
+LONGEST = 300  # lines of a sample: more than that nobody reads
+
+
+def title(path: Path) -> str:
+    return re.sub(r"(?:\.(?:log|txt|json|jsonl|prom|parquet|gz|zst))+$", "", path.name)
+
+
+def findings(diagnosis):
+    """What an expected file holds: nothing that changes when a rule or a number is added."""
+    return [
+        {
+            "rule": one.rule.name,
+            "run": one.run,
+            "severity": one.severity,
+            "explained_by": one.explained_by,
+        }
+        for one in diagnosis.findings
+    ]
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=title)
+def test_findings(path, sample, request):
+    found = findings(sample(path.name))
+    expected = EXPECTED / f"{title(path)}.json"
+    if request.config.getoption("--update"):
+        expected.parent.mkdir(exist_ok=True)
+        expected.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    assert expected.exists(), f"nothing says what {path.name} shows: pytest --update"
+    assert found == json.loads(expected.read_text(encoding="utf-8"))
+
+
+def test_no_expectation_without_a_sample():
+    stale = {path.stem for path in EXPECTED.glob("*.json")} - {title(path) for path in ENTRIES}
+    assert not stale
+
+
+def test_titles_are_unique():
+    titles = [title(path) for path in ENTRIES]
+    assert len(titles) == len(set(titles))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT / "sample_logs")))
+def test_sample_is_short(path):
+    data = path.read_bytes()
+    data = gzip.decompress(data) if path.suffix == ".gz" else data
+    assert data.count(b"\n") <= LONGEST
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=title)
+def test_everything_in_a_sample_is_understood(path, sample):
+    assert not [str(notice) for notice in sample(path.name).notices]
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=title)
+def test_proof_is_quoted_from_the_sample(path, sample):
+    for finding in sample(path.name).findings:
+        assert finding.evidence, f"{finding.id} proves nothing"
+        for one in finding.evidence:
+            data = Path(one.path).read_bytes()
+            data = gzip.decompress(data) if one.path.endswith(".gz") else data
+            assert data.decode().split("\n")[one.line - 1] == one.text
+
+
+# The cases that this project was started for ------------------------------------------------------
+
+
+def causes(diagnosis):
+    return [(one.rule.name, one.run) for one in diagnosis.causes]
+
+
+def test_a_tree_that_commits_less_than_it_accepts(sample):
+    found = sample("founding-1-depth-against-commit")
+    tree = next(run.name for run in found.runs if "ddtree" in run.name)
+    first = found.causes[0]
+    assert (first.rule.name, first.run) == ("depth_contradicts_commit", tree)
+    assert "tree_below_chain" in [one.rule.name for one in found.consequences(first)]
+    assert {one.run for one in found.findings} == {tree}
+
+
+def test_a_step_that_grows_faster_than_its_context(sample):
+    found = sample("founding-2-long-context.log")
+    assert {name for name, _ in causes(found)} == {
+        "depth_contradicts_commit",
+        "step_time_superlinear",
+    }
+
+
+def test_a_text_that_is_hard_to_predict_is_no_fault(sample):
+    found = sample("founding-3-predictable-text")
+    assert [(one.rule.name, one.severity) for one in found.findings] == [("text_is_hard", "info")]
+
+
+def test_a_mode_that_was_asked_for_and_did_not_run(sample):
+    found = sample("founding-4-smoke-test")
+    assert causes(found) == [("mode_not_executed", "asked")]
+
+
+def test_servers_that_do_not_start(sample):
+    found = sample("founding-5-failed-starts")
+    assert sorted(causes(found)) == [
+        ("binary_mismatch", "torch-other-cuda"),
+        ("kernel_missing_for_gpu", "capability-120"),
+        ("module_missing", "missing-soundfile"),
+        ("module_missing", "xgrammar-structural-tag"),
+    ]
