@@ -56,12 +56,15 @@ def _runs(console: Console, diagnosis: Diagnosis) -> None:
     shown = diagnosis.runs if len(ordered) <= ROWS else ordered[:ROWS]
     headings, rows = table.runs_table(diagnosis, shown)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for number, heading in enumerate(headings):
-        left = heading in ("run", "algorithm", "verdict")
+    for heading in headings:
+        name = heading == "run"
         grid.add_column(
-            heading, overflow="fold", justify="left" if left else "right", no_wrap=not left,
-            ratio=None, min_width=24 if number == 0 else None,
-        )  # fmt: skip
+            heading,
+            overflow="fold",
+            justify="left" if heading in ("run", "algorithm", "verdict") else "right",
+            no_wrap=not name and heading != "algorithm",
+            min_width=16 if name else None,
+        )
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
     console.print(grid)

@@ -1,0 +1,35 @@
+# make demo   install into .venv and analyse the sample logs
+# make test   install with the development tools and run the whole test suite
+# make check  what CI runs beside the tests: formatting, lint, types
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check clean
+
+demo: $(VENV)/.demo
+	$(BIN)/specdiag analyze sample_logs/
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)
+	$(PIP) --editable '.[dev]'
+	touch $@ $(VENV)/.demo
+
+$(VENV):
+	$(PYTHON) -m venv $(VENV)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis specdiag-report.html
