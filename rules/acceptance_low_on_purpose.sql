@@ -9,10 +9,10 @@
 
 WITH told AS (
     SELECT run, bool_or(kind = 'simulated') AS simulated, bool_or(kind = 'adaptive') AS adaptive,
-        max(value) FILTER (kind = 'simulated') AS simulated_len, first_few(list(cite(source, line))) AS lines
+        max(value) FILTER (kind = 'simulated') AS simulated_len, arg_min(cite(source, line), line, 4) AS lines
     FROM event WHERE kind IN ('simulated', 'adaptive') GROUP BY run
     UNION ALL
-    SELECT run, bool_or(key ILIKE '%simulate%acc%'), bool_or(key = 'speculative_adaptive'), NULL, first_few(list(cite(source, line)))
+    SELECT run, bool_or(key ILIKE '%simulate%acc%'), bool_or(key = 'speculative_adaptive'), NULL, arg_min(cite(source, line), line, 4)
     FROM config
     WHERE (key ILIKE '%simulate%acc%' AND value NOT IN ('None', '0', '-1', 'False', ''))
         OR (key = 'speculative_adaptive' AND value = 'True')
@@ -27,7 +27,7 @@ batch AS (
     SELECT run,
         count(*) FILTER (commit_len <= $floor) AS off_lines, count(*) FILTER (commit_len >= $healthy) AS on_lines,
         min(running) FILTER (commit_len <= $floor) AS off_from, max(running) FILTER (commit_len >= $healthy) AS on_to,
-        first_few(list(cite(source, line)) FILTER (commit_len <= $floor)) AS lines
+        arg_min(cite(source, line), line, 4) FILTER (commit_len <= $floor) AS lines
     FROM commit_sample WHERE kind = 'decode' GROUP BY run
 ),
 mean AS (SELECT run, avg(commit_len) AS commit_len FROM commit_sample GROUP BY run)

@@ -8,12 +8,12 @@
 WITH printed AS (
     SELECT a.run, 'line' AS unit, count(*) AS rows, min(a.accepted_depth) AS depth, max(a.accepted_depth) AS depth_max,
         any_value(coalesce(a.budget, r.budget)) AS budget, avg(a.tree_size) AS nodes, any_value(r.block - 1) AS tree_depth,
-        avg(coalesce(a.commit_len - 1, a.accepted_drafts)) AS accepted_drafts, first_few(list(cite(a.source, a.line))) AS lines
+        avg(coalesce(a.commit_len - 1, a.accepted_drafts)) AS accepted_drafts, arg_min(cite(a.source, a.line), a.line, 4) AS lines
     FROM acceptance a JOIN run r USING (run) WHERE a.accepted_depth IS NOT NULL GROUP BY a.run
 ),
 traced AS (
     SELECT run, 'step', count(*), min(accepted_depth), max(accepted_depth), min(budget), avg(nodes), avg(list_max(depths)),
-        avg(coalesce(len(accepted) - 1, commit_len - 1, accepted_drafts)), first_few(list(cite(source, line)))
+        avg(coalesce(len(accepted) - 1, commit_len - 1, accepted_drafts)), arg_min(cite(source, line), line, 4)
     FROM step WHERE accepted_depth IS NOT NULL AND NOT coalesce(warmup, false) AND NOT last GROUP BY run
 ),
 constant AS (
@@ -25,7 +25,7 @@ constant AS (
 indexed AS (
     SELECT run, count(*) AS rows, count(*) FILTER (accepted_depth = accepted[-1]) AS equal_rows,
         avg(len(accepted) - 1) AS accepted_drafts, avg(accepted_depth) AS depth,
-        first_few(list(cite(source, line)) FILTER (accepted_depth <> len(accepted) - 1)) AS lines
+        arg_min(cite(source, line), line, 4) FILTER (accepted_depth <> len(accepted) - 1) AS lines
     FROM step WHERE accepted_depth IS NOT NULL AND accepted IS NOT NULL AND NOT last
     GROUP BY run HAVING count(*) FILTER (accepted_depth <> len(accepted) - 1) >= 3 AND count(*) FILTER (accepted_depth = accepted[-1]) = count(*)
 )

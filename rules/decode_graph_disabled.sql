@@ -49,7 +49,7 @@ summed AS (
     SELECT run, count(*) AS windows, count(*) FILTER (NOT graph) AS without,
         median(running) FILTER (NOT graph) AS running, median(tokens_per_s) FILTER (NOT graph) AS tokens_per_s,
         median(tokens_per_s / running) FILTER (graph) AS with_graph, median(tokens_per_s / running) FILTER (NOT graph) AS without_graph,
-        first_few(list(cite(source, line)) FILTER (NOT graph)) AS proof
+        arg_min(cite(source, line), line, 4) FILTER (NOT graph) AS proof
     FROM decoded GROUP BY run
 )
 SELECT

@@ -48,7 +48,7 @@ summed AS (
         min(accepted_depth + 1 - commit_len) AS least, max(accepted_depth + 1 - commit_len) AS most,
         (list(step ORDER BY line) FILTER (step IS NOT NULL))[:8] AS steps,
         arg_min(accepted_depth, line) AS first_depth, arg_min(commit_len, line) AS first_commit,
-        first_few(list(cite(source, line))) AS lines
+        arg_min(cite(source, line), line, 4) AS lines
     FROM broken GROUP BY run
 )
 SELECT

@@ -22,7 +22,7 @@ WITH sample AS (
 summed AS (
     SELECT run, sum(weight) AS steps, count(*) AS samples, mode(kind) AS kind,
         quantile_cont(commit_len, 0.98) AS nearly_all, sum(commit_len * weight) / sum(weight) AS commit_len,
-        median(tokens_per_s) AS tokens_per_s, first_few(list(cite(source, line))) AS lines
+        median(tokens_per_s) AS tokens_per_s, arg_min(cite(source, line), line, 4) AS lines
     FROM sample GROUP BY run
 )
 SELECT

@@ -25,7 +25,7 @@ hook AS (
     FROM event WHERE kind = 'hook' GROUP BY run
 ),
 started AS (
-    SELECT run, true AS complete, first_few(list(cite(source, line))) AS lines FROM event WHERE kind IN ('weights', 'capacity') GROUP BY run
+    SELECT run, true AS complete, arg_min(cite(source, line), line, 4) AS lines FROM event WHERE kind IN ('weights', 'capacity') GROUP BY run
 ),
 served AS (
     SELECT run, count(*) AS lines, [arg_min(cite(source, line), line)] AS places FROM decode WHERE complete GROUP BY run
@@ -53,7 +53,7 @@ logged AS (
 traced AS (
     SELECT run, format('{} of {} steps ran {} although {} was asked for', count(*) FILTER (differs), count(*), mode(algorithm) FILTER (differs), mode(algorithm_requested) FILTER (differs)) AS message,
         mode(algorithm_requested) FILTER (differs) AS asked, mode(algorithm) FILTER (differs) AS verified_by,
-        first_few(list(cite(source, line)) FILTER (differs)) AS lines
+        arg_min(cite(source, line), line, 4) FILTER (differs) AS lines
     FROM (SELECT *, upper(algorithm) <> upper(algorithm_requested) AS differs FROM step WHERE NOT coalesce(warmup, false))
     GROUP BY run HAVING count(*) FILTER (differs) > 0
 )

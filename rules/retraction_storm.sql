@@ -77,7 +77,7 @@ summed AS (
         min(used) AS usage_min, max(used) AS usage_max, avg((used >= $usage)::INTEGER) AS full_share,
         median(ratio) AS ratio, arg_min(queued, (source, line)) AS queued_first, arg_max(queued, (source, line)) AS queued_last,
         sum(TRY_CAST(detail AS BIGINT))::BIGINT AS tokens_freed,
-        first_few(list(cite(source, line))) AS lines
+        arg_min(cite(source, line), line, 4) AS lines
     FROM storm GROUP BY run
 )
 SELECT

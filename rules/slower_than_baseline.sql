@@ -17,7 +17,7 @@ WITH spec AS (SELECT run FROM run WHERE speculates),
 batch AS (
     SELECT run, running, count(*) AS rows, median(tokens_per_s) AS tokens_per_s, median(commit_len) AS commit_len,
         median(running * 1000 / tokens_per_s * coalesce(commit_len, 1)) AS step_ms,
-        first_few(list(cite(source, line))) AS lines
+        arg_min(cite(source, line), line, 4) AS lines
     FROM decode WHERE usable AND NOT after_prefill GROUP BY run, running
     HAVING count(*) >= $lines
 ),

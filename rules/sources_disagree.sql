@@ -35,7 +35,7 @@ record AS (
 records AS (
     SELECT run, format('{} of {} response records contradict themselves: {}', count(message), any_value(total), array_to_string(list(message ORDER BY line) FILTER (message IS NOT NULL)[:3], '; ')) AS message,
         'identities of a record' AS compared, NULL::DOUBLE AS first_value, NULL::DOUBLE AS second_value,
-        first_few(list(cite(source, line)) FILTER (message IS NOT NULL)) AS lines
+        arg_min(cite(source, line), line, 4) FILTER (message IS NOT NULL) AS lines
     FROM record JOIN (SELECT run, count(*) AS total FROM record GROUP BY run) USING (run) GROUP BY run HAVING count(message) > 0
 ),
 -- The same quantity from two kinds of source; both must stand for enough steps.
@@ -62,7 +62,7 @@ grown AS (
 ),
 growth AS (
     SELECT run, count(*) AS rows, median(ratio) AS ratio, quantile_cont(ratio, 0.25) AS low, quantile_cont(ratio, 0.75) AS high, median(commit_len) AS commit_len,
-        first_few(list(cite(source, line))) AS lines
+        arg_min(cite(source, line), line, 4) AS lines
     FROM grown WHERE steady AND ratio > 0 GROUP BY run
 ),
 growths AS (

@@ -22,10 +22,10 @@ WITH drafter AS (
 ),
 work AS (
     SELECT run, sum(lines) AS lines, sum(tokens) AS tokens, first_few(flatten(list(places))) AS places FROM (
-        SELECT run, count(*) AS lines, 0 AS tokens, first_few(list(cite(source, line))) AS places
+        SELECT run, count(*) AS lines, 0 AS tokens, arg_min(cite(source, line), line, 4) AS places
         FROM decode WHERE usable GROUP BY run
         UNION ALL
-        SELECT run, count(*), coalesce(sum(completion_tokens), 0), first_few(list(cite(source, line)))
+        SELECT run, count(*), coalesce(sum(completion_tokens), 0), arg_min(cite(source, line), line, 4)
         FROM request GROUP BY run
     ) GROUP BY run
 ),

@@ -23,7 +23,7 @@ ratio AS (
 summed AS (
     SELECT run, count(*) AS rows, median(ratio) AS ratio, quantile_cont(ratio, 0.25) AS low, quantile_cont(ratio, 0.75) AS high,
         median(tokens_per_s) AS tokens_per_s, median(expected) AS expected_tokens_per_s, median(commit_len) AS commit_len, median(step_ms) AS step_ms,
-        median(running) AS running, first_few(list(cite(source, line))) AS lines
+        median(running) AS running, arg_min(cite(source, line), line, 4) AS lines
     FROM ratio GROUP BY run
 )
 -- A ratio that scatters compares different moments; only one that holds is a contradiction.

@@ -17,7 +17,7 @@
 -- be wide. Text at another context length is not the same text.
 WITH sample AS (
     SELECT run, kind, avg(commit_len) AS commit_len, stddev_samp(commit_len) / sqrt(count(*)) AS error, count(*) AS rows,
-        median(ctx_len) AS ctx_len, first_few(list(cite(source, line))) AS lines
+        median(ctx_len) AS ctx_len, arg_min(cite(source, line), line, 4) AS lines
     FROM commit_sample GROUP BY run, kind HAVING count(*) >= CASE kind WHEN 'step' THEN 50 ELSE 5 END
 ),
 compared AS (

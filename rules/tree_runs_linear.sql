@@ -26,7 +26,7 @@ captured AS (
 shape AS (
     SELECT s.run, count(*) AS steps, max(s.nodes) AS nodes, max(coalesce(s.budget, r.budget)) AS budget,
         bool_and(s.parents = list_transform(range(len(s.parents)), lambda i: i - 1)) AS chains,
-        first_few(list(cite(s.source, s.line))) AS lines
+        arg_min(cite(s.source, s.line), s.line, 4) AS lines
     FROM step s JOIN run r ON r.run = s.run AND r.tree AND NOT r.shadow
     WHERE s.parents IS NOT NULL AND NOT coalesce(s.warmup, false) AND coalesce(s.top_k, r.top_k, 2) > 1
         AND NOT coalesce(s.mode, '') ILIKE 'shadow%'

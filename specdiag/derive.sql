@@ -65,48 +65,34 @@ FROM step_row;
 
 -- Decode lines ------------------------------------------------------------------------------------
 
--- `prefill_line` is the last prompt that the same rank computed before the report. A report covers
--- the time since the one before it, idle time included: one that is more than three times as slow
--- as both neighbours, or as the next where it is the first, spans a gap.
-INSERT INTO decode BY NAME
-WITH mine AS (
-    SELECT p.run, p.place, coalesce(d.rank, '') AS rank_key, d.* EXCLUDE (life, arm)
+-- What its neighbours say of a report, from the few columns that it takes.
+-- `prefill_line` is the last prompt that the same rank computed before it. A report covers the time
+-- since the one before it, idle time included: one that is more than three times as slow a token as
+-- both neighbours, or as the next where it is the first, spans a gap.
+CREATE TEMP TABLE decode_flag AS
+WITH narrow AS (
+    SELECT p.run, p.place, d.source, d.line, coalesce(d.rank, '') AS rank_key, d.running,
+        coalesce(d.complete, true) AND coalesce(d.running > 0 AND d.tokens_per_s > 0, false) AS sound,
+        CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len,
+        CASE WHEN d.running > 0 AND d.tokens_per_s > 0 THEN d.running / d.tokens_per_s END AS token_s
     FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
 ),
-speculating AS (
-    SELECT run, bool_or(accept_len IS NOT NULL) AS speculates FROM mine GROUP BY run
-),
-converted AS (
-    SELECT m.* REPLACE (
-        coalesce(m.complete, true) AS complete,
-        coalesce(m.accept_len, CASE WHEN NOT s.speculates AND coalesce(a.algorithm, 'NONE') = 'NONE'
-                                    THEN 1 END) AS commit_len,
-        CASE WHEN m.running > 0 AND m.tokens > 0 THEN m.tokens / m.running END AS ctx_len
-    )
-    FROM mine m JOIN speculating s USING (run) JOIN asked a USING (run)
-),
-decode_row AS (
-    SELECT c.* REPLACE (
-        CASE WHEN c.running > 0 AND c.tokens_per_s > 0 THEN 1000 * c.running * c.commit_len / c.tokens_per_s END AS step_ms
-    ), f.line AS prefill_line
-    FROM converted c
-    ASOF LEFT JOIN (SELECT source, coalesce(rank, '') AS rank_key, line FROM raw.prefill) f
-        ON f.source = c.source AND f.rank_key = c.rank_key AND f.line <= c.line
-),
 neighbour AS (
-    SELECT *,
+    SELECT n.run, n.source, n.line, n.sound, n.running, n.ctx_len, n.token_s, f.line AS prefill_line,
         row_number() OVER w AS nth,
-        1.0 / nullif(tokens_per_s / nullif(running, 0), 0) AS token_s,
-        lag(1.0 / nullif(tokens_per_s / nullif(running, 0), 0)) OVER w AS token_s_before,
-        lead(1.0 / nullif(tokens_per_s / nullif(running, 0), 0)) OVER w AS token_s_after,
-        lag(ctx_len) OVER w AS ctx_before,
-        lag(running) OVER w AS running_before,
-        lag(line) OVER w AS line_before, lag(source) OVER w AS source_before
-    FROM decode_row
-    WINDOW w AS (PARTITION BY run, rank_key ORDER BY place, line)
+        lag(n.token_s) OVER w AS token_s_before,
+        lead(n.token_s) OVER w AS token_s_after,
+        lag(n.ctx_len) OVER w AS ctx_before,
+        lag(n.running) OVER w AS running_before,
+        lag(n.line) OVER w AS line_before,
+        lag(n.source) OVER w AS source_before
+    FROM narrow n
+    ASOF LEFT JOIN (SELECT source, coalesce(rank, '') AS rank_key, line FROM raw.prefill) f
+        ON f.source = n.source AND f.rank_key = n.rank_key AND f.line <= n.line
+    WINDOW w AS (PARTITION BY n.run, n.rank_key ORDER BY n.place, n.line)
 ),
 marked AS (
-    SELECT * REPLACE (
+    SELECT run, source, line, sound, running = running_before AS same_batch,
         coalesce(prefill_line > CASE WHEN source_before = source THEN line_before ELSE 0 END, false) AS after_prefill,
         coalesce(
             nth = 1
@@ -114,19 +100,34 @@ marked AS (
             OR (token_s_after IS NULL AND token_s > 3 * token_s_before AND NOT ctx_len > 1.5 * ctx_before),
             false
         ) AS idle
-    )
     FROM neighbour
-),
-fit AS (
-    SELECT * REPLACE (
-        complete AND NOT idle AND coalesce(running > 0 AND tokens_per_s > 0, false) AS usable
-    )
-    FROM marked
 )
-SELECT * EXCLUDE (place, prefill_line, rank_key, nth, token_s, token_s_before, token_s_after,
-                  ctx_before, running_before, line_before, source_before)
-REPLACE (usable AND NOT after_prefill AND coalesce(running = running_before, false) AS steady)
-FROM fit;
+SELECT DISTINCT ON (source, line) source, line, after_prefill, idle,
+    sound AND NOT idle AS usable,
+    sound AND NOT idle AND NOT after_prefill AND coalesce(same_batch, false) AS steady
+FROM marked;
+
+INSERT INTO decode BY NAME
+WITH speculating AS (
+    SELECT p.run, bool_or(d.accept_len IS NOT NULL) OR any_value(coalesce(a.algorithm, 'NONE')) <> 'NONE' AS speculates
+    FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
+    JOIN asked a ON a.run = p.run
+    GROUP BY p.run
+)
+SELECT p.run, d.* EXCLUDE (life, arm) REPLACE (
+    coalesce(d.complete, true) AS complete,
+    coalesce(d.accept_len, CASE WHEN NOT s.speculates THEN 1 END) AS commit_len,
+    CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len,
+    CASE WHEN d.running > 0 AND d.tokens_per_s > 0
+         THEN 1000 * d.running * coalesce(d.accept_len, CASE WHEN NOT s.speculates THEN 1 END) / d.tokens_per_s END AS step_ms,
+    f.after_prefill AS after_prefill, f.idle AS idle, f.usable AS usable, f.steady AS steady
+)
+FROM raw.decode d
+JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
+JOIN speculating s ON s.run = p.run
+JOIN decode_flag f ON f.source = d.source AND f.line = d.line;
+
+DROP TABLE decode_flag;
 
 -- Requests ----------------------------------------------------------------------------------------
 
@@ -285,11 +286,16 @@ timed AS (
     FROM (SELECT *, max(measured::INTEGER) OVER (PARTITION BY run) AS best FROM time_sample WHERE stage = 'step')
     WHERE measured::INTEGER = best GROUP BY run
 ),
-decoded AS (
-    SELECT run, median(tokens_per_s) FILTER (usable) AS tokens_per_s, median(running) FILTER (usable) AS running,
-        min(ctx_len) FILTER (usable) AS ctx_min, max(ctx_len) FILTER (usable) AS ctx_max, count(*) AS rows,
-        bool_or(accept_len IS NOT NULL) AS accepts, min(time) AS started, max(time) AS ended
-    FROM decode GROUP BY run
+decoded AS (  -- data-parallel ranks serve side by side; other ranks repeat each other
+    SELECT run, sum(tokens_per_s) AS tokens_per_s, sum(running) AS running, min(ctx_min) AS ctx_min, max(ctx_max) AS ctx_max,
+        sum(rows) AS rows, bool_or(accepts) AS accepts, min(started) AS started, max(ended) AS ended
+    FROM (
+        SELECT run, regexp_extract(coalesce(rank, ''), 'DP[0-9]+') AS replica,
+            median(tokens_per_s) FILTER (usable) AS tokens_per_s, median(running) FILTER (usable) AS running,
+            min(ctx_len) FILTER (usable) AS ctx_min, max(ctx_len) FILTER (usable) AS ctx_max, count(*) AS rows,
+            bool_or(accept_len IS NOT NULL) AS accepts, min(time) AS started, max(time) AS ended
+        FROM decode GROUP BY run, replica
+    ) GROUP BY run
 ),
 stepped AS (
     SELECT run, count(*) AS rows, mode(upper(coalesce(algorithm, mode))) AS executed,

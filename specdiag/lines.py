@@ -29,8 +29,8 @@ from specdiag.values import cast
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 DOCKER = b'{"log":"'
 PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
-    r"[A-Za-z_][A-Za-z0-9_.]*(?:\s*=\s*(?:\[[^\]]*\]|[^\s,;|()\[\]]+)"
-    r"|\s*:\s*(?:\[[^\]]*\]|-?[0-9][^\s,;|()\[\]]*))"
+    r"[A-Za-z_][A-Za-z0-9_.]*['\"]?(?:\s*=\s*(?:\[[^\]]*\]|[^\s,;|()\[\]{}]+)"
+    r"|\s*:\s*(?:\[[^\]]*\]|-?[0-9][^\s,;|()\[\]{}]*))"
 )
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 ARGUMENT = (
