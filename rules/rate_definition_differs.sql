@@ -18,5 +18,5 @@ JOIN peer p ON p.run = a.run
 JOIN run b ON b.run = p.against
 JOIN sample sa ON sa.run = a.run
 JOIN sample sb ON sb.run = b.run
-WHERE a.rate_formula = 'commit_per_proposed' AND b.rate_formula = 'drafts_per_proposed'
+WHERE a.rate_formula IN ('commit_per_proposed', 'commit_per_step') AND b.rate_formula = 'drafts_per_proposed'
 QUALIFY row_number() OVER (PARTITION BY a.run ORDER BY b.run) = 1

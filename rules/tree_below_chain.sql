@@ -15,10 +15,18 @@
 
 -- A tree of few nodes reaches less deep than a chain: where its budget could matter the gap must
 -- be wide. Text at another context length is not the same text.
-WITH sample AS (
-    SELECT run, kind, avg(commit_len) AS commit_len, stddev_samp(commit_len) / sqrt(count(*)) AS error, count(*) AS rows,
-        median(ctx_len) AS ctx_len, arg_min(cite(source, line), line, 4) AS lines
-    FROM commit_sample GROUP BY run, kind HAVING count(*) >= CASE kind WHEN 'step' THEN 50 ELSE 5 END
+-- Text changes slowly, so neighbouring rows are alike: the error is taken from ten stretches, not
+-- from single rows.
+WITH stretch AS (
+    SELECT run, kind, avg(commit_len) AS commit_len, count(*) AS rows, median(ctx_len) AS ctx_len,
+        arg_min(cite(source, line), line, 2) AS lines
+    FROM (SELECT *, ntile(10) OVER (PARTITION BY run, kind ORDER BY source, line) AS stretch FROM commit_sample)
+    GROUP BY run, kind, stretch
+),
+sample AS (
+    SELECT run, kind, sum(commit_len * rows) / sum(rows) AS commit_len, stddev_samp(commit_len) / sqrt(count(*)) AS error,
+        sum(rows) AS rows, median(ctx_len) AS ctx_len, flatten(list(lines ORDER BY lines[1].line)) AS lines
+    FROM stretch GROUP BY run, kind HAVING sum(rows) >= CASE kind WHEN 'step' THEN 50 ELSE 5 END
 ),
 compared AS (
     SELECT t.run, c.run AS against, st.kind, st.commit_len, sc.commit_len AS chain_commit_len,

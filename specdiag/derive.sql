@@ -117,6 +117,7 @@ WITH speculating AS (
 SELECT p.run, d.* EXCLUDE (life, arm) REPLACE (
     coalesce(d.complete, true) AS complete,
     coalesce(d.accept_len, CASE WHEN NOT s.speculates THEN 1 END) AS commit_len,
+    coalesce(d.accept_len - 1, CASE WHEN NOT s.speculates THEN 0 END) AS accepted_drafts,
     CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len,
     CASE WHEN d.running > 0 AND d.tokens_per_s > 0
          THEN 1000 * d.running * coalesce(d.accept_len, CASE WHEN NOT s.speculates THEN 1 END) / d.tokens_per_s END AS step_ms,
@@ -245,7 +246,9 @@ FROM decode WHERE steady AND ctx_len > 0 AND step_ms > 0;
 
 -- Each is fitted to the run's own pairs (L = accept len, r = rate), both printed with two decimals:
 --   drafts_per_proposed   r = (L - 1) / (N - 1)   SGLang from 0.5.11
---   commit_per_proposed   r = L / N               SGLang 0.5.5 to 0.5.10, and 0.5.3 with N = steps + 1
+--   commit_per_proposed   r = L / N               SGLang 0.5.5 to 0.5.10
+--   commit_per_step       r = L / (steps + 1)     SGLang 0.5.3 and 0.5.4; told from the one above
+--                                                 only where the arguments say that N is another
 CREATE TEMP TABLE rate_fit AS
 WITH pair AS (
     SELECT DISTINCT run, accept_len AS l, accept_rate AS r FROM decode
@@ -319,6 +322,7 @@ counted AS (
 hooked AS (
     SELECT run, max(upper(name)) FILTER (kind = 'hook') AS executed,
         bool_or(kind = 'hook' AND name ILIKE '%tree%') AS tree, bool_or(kind = 'ready') AS ready,
+        arg_min(coalesce(value, "after" - 1), line) FILTER (kind = 'hook' AND detail = 'verify') AS first_verify_drafts,
         min(time) AS started, max(time) AS ended, count(*) FILTER (kind <> 'arguments') AS rows
     FROM event GROUP BY run
 ),
@@ -357,7 +361,10 @@ SELECT
     coalesce(h.ready, false) OR coalesce(d.rows > 0, false) AS ready,
     coalesce(d.rows > 0, false) OR coalesce(s.rows > 0, false) OR coalesce(c.rows > 0, false)
         OR q.run IS NOT NULL OR m.run IS NOT NULL AS served,
-    f.formula AS rate_formula,
+    CASE WHEN f.formula = 'commit_per_proposed' AND f.commit_width = a.draft_steps + 1 AND a.draft_tokens <> a.draft_steps + 1
+         THEN 'commit_per_step' ELSE f.formula END AS rate_formula,
+    CASE WHEN f.formula = 'drafts_per_proposed' THEN f.drafts_width ELSE f.commit_width END::INTEGER AS rate_width,
+    h.first_verify_drafts,
     x.accept_len, x.kind AS accept_len_from,
     coalesce(d.tokens_per_s, s.tokens_per_s, m.tokens_per_s, c.tokens_per_s) AS tokens_per_s,
     t.step_ms, t.measured AS step_ms_measured,
@@ -399,6 +406,6 @@ FROM run a JOIN run b ON a.run <> b.run
 LEFT JOIN layout la ON la.run = a.run
 LEFT JOIN layout lb ON lb.run = b.run
 LEFT JOIN near n ON n.run = a.run AND n.against = b.run
-WHERE (a.model IS NULL OR b.model IS NULL OR a.model = b.model)
+WHERE a.model IS NOT DISTINCT FROM b.model  -- where only one says its model, nothing is known
     AND (la.layout IS NULL OR lb.layout IS NULL OR la.layout = lb.layout)
     AND (n.run IS NOT NULL OR a.model = b.model);

@@ -43,6 +43,8 @@ CREATE TABLE run (
     ready BOOLEAN,              -- said that it was ready, or served
     served BOOLEAN,             -- did some work: decoded, stepped, answered, was measured
     rate_formula VARCHAR,       -- which definition wrote `accept rate`: see derive.sql
+    rate_width INTEGER,         -- and what it divided by
+    first_verify_drafts DOUBLE, -- A of the one verification that a build reports; a sign of life
     accept_len DOUBLE,          -- C, mean over steps
     accept_len_from VARCHAR,    -- what it was computed from
     tokens_per_s DOUBLE,        -- generated, all requests together, median of usable lines
@@ -90,6 +92,7 @@ CREATE TABLE decode (        -- what the scheduler decoded since its last report
     extra JSON,              -- labels that no column knows
     complete BOOLEAN,        -- false: torn or cut, some fields are missing
     commit_len DOUBLE,       -- C: accept_len, or 1 on a run without speculation
+    accepted_drafts DOUBLE,  -- A = C - 1
     ctx_len DOUBLE,          -- tokens / running
     step_ms DOUBLE,          -- running x C / throughput: computed, not measured
     after_prefill BOOLEAN,   -- a prompt was computed since the last report of the rank
@@ -258,8 +261,8 @@ CREATE TABLE time_sample (
     ms DOUBLE
 );
 
--- Two runs that can be compared: of the same model, layout and quantisation as far as these are
--- known, and known to be of one model, or arms of one file or of a folder with a few files.
+-- Two runs that can be compared: of the same model, layout and quantisation; where no model is
+-- known, arms of one file or of a folder with a few files.
 CREATE TABLE peer (
     run VARCHAR, against VARCHAR
 );
@@ -268,6 +271,6 @@ CREATE VIEW baseline AS      -- peers that do not speculate
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
 WHERE NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
 
-CREATE VIEW chain AS         -- peers that verify a chain
+CREATE VIEW chain AS         -- peers that are known to verify a chain
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
-WHERE r.speculates AND NOT r.tree;
+WHERE r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;

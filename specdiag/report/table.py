@@ -18,6 +18,8 @@ _RATES = {
     "(SGLang from 0.5.11)",
     "commit_per_proposed": "accept rate counts the bonus too, over draft tokens "
     "(SGLang up to 0.5.10): its floor is 1/N, not 0",
+    "commit_per_step": "accept rate counts the bonus too, over draft steps + 1 "
+    "(SGLang 0.5.3 and 0.5.4): its floor is 1/(steps + 1), not 0",
 }
 
 
@@ -68,6 +70,12 @@ def notes(run: Run) -> list[str]:
         found.append(formula)
     if run.facts.get("step_ms_measured") is False:
         found.append("step time is computed as running × commit length / throughput, not measured")
+    drafts = run.facts.get("first_verify_drafts")
+    if drafts is not None and run.facts.get("tree"):
+        found.append(
+            f"the first verification accepted {drafts:g} drafts: the path ran once, "
+            "which is a sign of life and no statistic"
+        )
     return found
 
 
