@@ -322,7 +322,7 @@ counted AS (
 hooked AS (
     SELECT run, max(upper(name)) FILTER (kind = 'hook') AS executed,
         bool_or(kind = 'hook' AND name ILIKE '%tree%') AS tree, bool_or(kind = 'ready') AS ready,
-        arg_min(coalesce(value, "after" - 1), line) FILTER (kind = 'hook' AND detail = 'verify') AS first_verify_drafts,
+        arg_min(coalesce(value, "after" - 1), line) FILTER (kind = 'hook' AND detail = 'verify' AND name ILIKE '%tree%') AS first_verify_drafts,
         min(time) AS started, max(time) AS ended, count(*) FILTER (kind <> 'arguments') AS rows
     FROM event GROUP BY run
 ),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 WRONG_USE = 2
 NOTHING_READ = 3
+
+# Controls, and whatever turns text around or is not seen: a log or a file name may hold them.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+)
 
 
 @dataclass
@@ -35,9 +41,19 @@ class Notice:
 
 def note(level: str, what: str, where: str, help: str) -> str:
     """The three lines of an error or a warning; an empty part is left out."""
-    lines = [f"{level}: {what}"]
+    lines = [f"{level}: {_visible(what)}"]
     if where:
-        lines.append(f" --> {where}")
+        lines.append(f" --> {_visible(where)}")
     if help:
-        lines.append(f"help: {help}")
+        lines.append(f"help: {_visible(help)}")
     return "\n".join(lines)
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, as the end of a sentence."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text[0].lower() + text[1:]
+
+
+def _visible(text: str) -> str:
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text.strip())

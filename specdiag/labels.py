@@ -13,7 +13,7 @@ import polars as pl
 
 from specdiag import prefix
 from specdiag.parser import Event, Parsed, Parser
-from specdiag.values import cast
+from specdiag.values import cast, objects
 
 QUICK = {"int": pl.Int64, "float": pl.Float64}
 TEMPLATES = 12  # shapes of one kind that are learned in a block; more are read label by label
@@ -43,7 +43,7 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
         done.append(_labelled(parser, event, rows, labels))
     left = pl.concat([odd, left])
     if left.height:
-        done.append(_label_by_label(parser, event, left))
+        done.append(_label_by_label(parser, event, left, parsed))
     rows = pl.concat(done, how="diagonal")
     if event.needs:
         missing = not set(event.needs) <= set(rows.columns)
@@ -111,7 +111,9 @@ def _labelled(parser: Parser, event: Event, rows: pl.DataFrame, labels: list[str
     return found.with_columns(slow)
 
 
-def _label_by_label(parser: Parser, event: Event, frame: pl.DataFrame) -> pl.DataFrame:
+def _label_by_label(
+    parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed
+) -> pl.DataFrame:
     """The slow way, for lines of which too few look alike: torn ones, mostly."""
     columns = []
     for one in event.fields:
@@ -120,4 +122,18 @@ def _label_by_label(parser: Parser, event: Event, frame: pl.DataFrame) -> pl.Dat
             for name in one.names
         ]
         columns.append(cast(pl.coalesce(found), one.type).alias(one.column))
-    return prefix.message(parser, frame).with_columns(columns).drop("text", "body")
+    rows = prefix.message(parser, frame)
+    pairs = (
+        rows.select("line", pl.col("body").str.extract_all(r"[^,:]+: [^,]*").alias("pair"))
+        .explode("pair")
+        .drop_nulls("pair")
+        .with_columns(
+            pl.col("pair").str.extract(r"^ *([^:]+): ", 1).alias("key"),
+            pl.col("pair").str.extract(r": (.*)$", 1).alias("value"),
+        )
+        .filter(~pl.col("key").is_in([*event.names, *parser.ignore]))
+    )
+    for label, lines in pairs.group_by("key").len().iter_rows():
+        parsed.unread[event.table, label] += lines
+    rows = rows.with_columns(columns).drop("text", "body")
+    return rows.join(objects(pairs), on="line", how="left")

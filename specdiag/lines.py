@@ -24,7 +24,7 @@ import polars as pl
 
 from specdiag import labels, prefix
 from specdiag.parser import Event, Parsed, Parser
-from specdiag.values import cast
+from specdiag.values import cast, objects
 
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 DOCKER = b'{"log":"'
@@ -218,18 +218,7 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
         value = mine.select("line", cast(pl.col("value"), one.type).alias(one.column))
         rows = rows.join(value.unique("line", keep="first"), on="line", how="left")
     other = pairs.filter(~pl.col("key").is_in(list(names)))
-    kept = other.group_by("line").agg(pl.struct("key", "value").alias("_extra"))
-    kept = kept.select("line", _as_object(pl.col("_extra")).alias("extra"))
-    return rows.join(kept, on="line", how="left").drop("first")
-
-
-def _as_object(pairs: pl.Expr) -> pl.Expr:
-    """A list of (key, value) as one JSON object of texts."""
-    quoted = pl.element().struct.field("value").str.replace_all(r'(["\\])', r"\${1}")
-    item = pl.concat_str(
-        pl.lit('"'), pl.element().struct.field("key"), pl.lit('": "'), quoted, pl.lit('"')
-    )
-    return pl.concat_str(pl.lit("{"), pairs.list.eval(item).list.join(", "), pl.lit("}"))
+    return rows.join(objects(other), on="line", how="left").drop("first")
 
 
 def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
+
+import duckdb
 
 from specdiag import records
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.source import Source
 
+MOST_ROWS = 5_000_000  # what the columns pack does not show in the file's size
+
 
 def recognise(file: Source, parsers: list[Parser]) -> Parser | None:
     """The parser one of whose key lists the file's columns contain, the longest list first."""
-    columns = set(_columns(file))
+    try:
+        columns = set(_columns(file))
+    except (duckdb.Error, UnicodeError) as error:
+        file.warn(f"this Parquet file cannot be read: {_first(error)}", "write it again")
+        return None
     best: tuple[int, Parser] | None = None
     for parser in parsers:
         for keys in parser.recognise if parser.format == "json" else ():
+            # What marks a record's kind needs no column: a Parquet file holds one kind.
             wanted = {key.split(".")[0] for key in keys if key not in ("record", "schema")}
             if wanted and wanted <= columns and (best is None or len(wanted) > best[0]):
                 best = len(wanted), parser
@@ -33,15 +43,22 @@ def read(file: Source, parser: Parser) -> Parsed:
     try:
         columns = _columns(file)
         db.execute(
-            "CREATE OR REPLACE TEMP TABLE block AS SELECT row_number() OVER () AS line, "
-            "to_json(t)::VARCHAR AS text, true AS valid FROM read_parquet($1) t",
-            [str(file.path)],
+            f"CREATE OR REPLACE TEMP TABLE block AS {_rows()} LIMIT {MOST_ROWS + 1}", [_path(file)]
         )
-    except Exception as error:
-        parsed.refused = str(error).splitlines()[0]
+    except (duckdb.Error, UnicodeError) as error:
+        file.warn(f"this Parquet file cannot be read: {_first(error)}", "write it again")
         return parsed
     ((rows,),) = db.execute("SELECT count(*) FROM block").fetchall()
-    parsed.lines = parsed.understood = rows
+    if rows > MOST_ROWS:
+        db.execute(f"DELETE FROM block WHERE line > {MOST_ROWS}")
+        rows = MOST_ROWS
+        file.warn(f"only the first {MOST_ROWS:,} rows are read", "write it in several files")
+    parsed.lines = rows
+    parsed.refused = records.too_new(db, parser)
+    if parsed.refused or not rows:
+        return parsed
+    parsed.understood = rows
+    file.quoted = lambda lines: _quote(file, lines)
     keys = Counter(dict.fromkeys(columns, rows))
     keys += records.keys_of(db, "block", parser, event)
     records.project(db, parser, event, "block", keys, parsed)
@@ -52,13 +69,38 @@ def _main(parser: Parser) -> Event:
     return next(event for event in parser.events if event.table in ("step", "request", "benchmark"))
 
 
+def _rows() -> str:
+    return (
+        "SELECT row_number() OVER () AS line, to_json(t)::VARCHAR AS text, true AS valid "
+        "FROM read_parquet($1) t"
+    )
+
+
 def _columns(file: Source) -> list[str]:
     db = records.connection()
+    described = db.execute("DESCRIBE SELECT * FROM read_parquet($1)", [_path(file)]).fetchall()
+    return [name for name, *_ in described]
+
+
+def _quote(file: Source, lines: set[int]) -> dict[int, str]:
+    """Rows as JSON."""
+    numbers = ", ".join(str(line) for line in lines)
     try:
-        rows = db.execute(
-            "SELECT name FROM parquet_schema($1) WHERE name <> 'schema'", [str(file.path)]
-        ).fetchall()
-    except Exception as error:
-        file.warn(f"the Parquet file cannot be read: {str(error).splitlines()[0]}")
-        return []
-    return [name for (name,) in rows]
+        found = (
+            records.connection()
+            .execute(f"SELECT line, text FROM ({_rows()}) WHERE line IN ({numbers})", [_path(file)])
+            .fetchall()
+        )
+    except (duckdb.Error, UnicodeError):  # gone since it was read
+        return {}
+    return dict(found)
+
+
+def _path(file: Source) -> str:
+    return glob.escape(str(file.path))  # DuckDB takes every path for a pattern
+
+
+def _first(error: Exception) -> str:
+    if isinstance(error, UnicodeError):
+        return "its name is not UTF-8"
+    return str(error).strip().splitlines()[0]

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import lines
+from specdiag import document, lines
 from specdiag.parser import Event, Field, Parsed, Parser
 
 SQL_TYPES: dict[str, Any] = {
@@ -35,6 +35,9 @@ SQL_TYPES: dict[str, Any] = {
 }
 LARGEST = 2.0**63
 SHOWN = 5
+MOST_KEYS = 100  # of those that no field names: a record may have any number of them
+
+is_document, split_document = document.is_document, document.split
 
 _local = threading.local()
 
@@ -83,29 +86,6 @@ def _has_key(text: str, path: str) -> bool:
     return re.search(found + (rf'\s*"?{re.escape(value)}\b' if value else ""), text) is not None
 
 
-def is_document(head: bytes) -> bool:
-    """Whether a file is one JSON value over several lines, not one record a line."""
-    first = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0].rstrip()
-    return first.startswith(b"[") or first in (b"{", b"{ ") or (
-        first.startswith(b"{") and not first.endswith(b"}") and b"\n" in head.strip()
-        and head.lstrip().split(b"\n", 2)[1][:1] in b" \t"
-    )  # fmt: skip
-
-
-def split_document(data: bytes) -> bytes:
-    """The records of a JSON document, one a line; the text itself where it is not valid JSON."""
-    text = data.decode("utf-8", "replace")
-    db = connection()
-    (valid,) = db.execute("SELECT json_valid($1)", [text]).fetchall()[0]
-    if not valid:
-        return re.sub(r"[\r\n]+", " ", text).encode()
-    rows = db.execute(
-        "SELECT unnest(CASE json_type($1) WHEN 'ARRAY' THEN from_json($1, '[\"JSON\"]')"
-        " ELSE [$1::JSON] END)::VARCHAR", [text],
-    ).fetchall()  # fmt: skip
-    return "\n".join(re.sub(r"[\r\n]+", " ", row) for (row,) in rows).encode()
-
-
 def read(parser: Parser, data: bytes, line: int) -> Parsed:
     """All rows of a block of records; see `parser.Parsed`."""
     parsed = Parsed()
@@ -124,16 +104,24 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     parsed.strangers = [(number, text) for number, text in broken[:SHOWN]]
     parsed.understood = parsed.lines - len(broken)
     db.execute("DELETE FROM block WHERE NOT valid")
-    if parser.version:
-        key, supported = parser.version
-        query = f"SELECT max(TRY_CAST(json_extract_string(text, '$.{key}') AS DOUBLE)) FROM block"
-        ((found,),) = db.execute(query).fetchall()
-        if found is not None and found >= supported + 1:
-            parsed.refused = f"{key} version {found:g} is newer than {supported}, the one read here"
-            return parsed
+    parsed.refused = too_new(db, parser)
+    if parsed.refused:
+        return parsed
     for event in parser.events:
         _event(db, parser, event, parsed)
     return parsed
+
+
+def too_new(db: duckdb.DuckDBPyConnection, parser: Parser) -> str:
+    """Why the records of the block cannot be read, if a later specdiag wrote them."""
+    if not parser.version:
+        return ""
+    key, supported = parser.version
+    query = f"SELECT max(TRY_CAST(json_extract_string(text, '$.{key}') AS DOUBLE)) FROM block"
+    ((found,),) = db.execute(query).fetchall()
+    if found is None or found < supported + 1:
+        return ""
+    return f"{key} version {found:g} is newer than {supported}, the one read here"
 
 
 def _event(db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, parsed: Parsed) -> None:
@@ -192,10 +180,11 @@ def project(
 ) -> None:  # fmt: skip
     """Read the event's fields from records with these keys into `parsed`."""
     leaves: dict[str, str] = {}
+    names = _Names()
     found: list[tuple[Field, list[str]]] = []
     for one in event.fields:
         paths = [_join(root, name) for root in parser.roots for name in one.names]
-        paths = [path for path in paths if path in keys]
+        paths = [path for path in paths if path in keys and names.take(path)]
         for path in paths:
             leaves.setdefault(path, one.type)
         if paths:
@@ -210,23 +199,25 @@ def project(
         columns.append(f'{_finite(one, value)} AS "{one.column}"')
     kept_extra: list[str] = []
     for kept in event.rest:
-        mine = [k for k in keys if k not in known and re.search(kept.pattern, k)]
+        mine = [k for k in sorted(keys) if k not in known and re.search(kept.pattern, k)]
+        mine = [k for k in mine if not re.search(r'["\\]', k) and names.take(k)][:MOST_KEYS]
         known.update(mine)
         if kept.column == "extra":  # they share the column with keys that nothing names
             kept_extra += mine
         elif mine:
             leaves.update(dict.fromkeys(mine, "float"))
-            pairs = ", ".join(f"'{_last(k)}', {_access(k)}" for k in sorted(mine))
+            pairs = ", ".join(f"{_text(_last(k))}, {_access(k)}" for k in mine)
             columns.append(f'json_object({pairs}) AS "{kept.column}"')
     known |= {path for leaf in known for path in _parents(leaf)}
-    other = [k for k in keys if "." not in k and k not in known and k not in parser.ignore
+    other = [k for k in sorted(keys) if "." not in k and k not in known and k not in parser.ignore
              and k not in parser.arm and k not in event.where]  # fmt: skip
-    for key in other:
+    for key in sorted(other, key=lambda k: -keys[k])[:MOST_KEYS]:
         parsed.unread[event.table, key] += keys[key]
-    other += sorted(kept_extra)
+    other = [k for k in other if names.take(k)][:MOST_KEYS] + kept_extra
     if other:
         leaves.update(dict.fromkeys(other, "json"))
-        pairs = ", ".join(f"{_q(k.rpartition('.')[2])} := {_access(k)}" for k in other)
+        unique = {_last(k).lower(): k for k in other}
+        pairs = ", ".join(f"{_q(_last(k))} := {_access(k)}" for k in unique.values())
         columns.append(f"to_json(struct_pack({pairs})) AS extra")
     arm = [key for key in parser.arm if key in keys]
     if arm:
@@ -246,6 +237,22 @@ def project(
     if event.starts:
         parsed.starts += frame.get_column("line").to_list()
     parsed.add(event.table, frame)
+
+
+class _Names:
+    """Key paths that DuckDB can hold side by side in one structure: it does not know case."""
+
+    def __init__(self) -> None:
+        self.spelled: dict[str, str] = {}
+
+    def take(self, path: str) -> bool:
+        places = [*_parents(path), path]
+        if not all(path.split(".")) or any(
+            self.spelled.get(place.lower(), place) != place for place in places
+        ):
+            return False
+        self.spelled.update((place.lower(), place) for place in places)
+        return True
 
 
 def _finite(one: Field, values: str) -> str:
@@ -284,7 +291,11 @@ def _parents(path: str) -> list[str]:
 
 
 def _last(path: str) -> str:
-    return path.rpartition(".")[2].replace("'", "''")
+    return path.rpartition(".")[2]
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 def _q(name: str) -> str:

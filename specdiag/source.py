@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
+import errno
 import glob
-import gzip
-import io
 import os
+import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, BinaryIO
 
-from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
+from specdiag import document, unpack
+from specdiag.errors import NOTHING_READ, Notice, SpecdiagError, reason
 
 BLOCK = 16 << 20  # bytes; smaller blocks cost time, larger ones memory
 LONGEST_LINE = 8 << 20  # bytes; a longer line is named and skipped
@@ -21,8 +24,8 @@ HEAD = 256 << 10  # bytes that a format is recognised by
 # Real logs shrink tenfold, a bomb a thousandfold: past this ratio we stop reading.
 BOMB_RATIO, BOMB_FLOOR = 200, 256 << 20
 
-GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
+PARQUET = b"PAR1"
+UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 @dataclass
@@ -32,6 +35,9 @@ class Source:
     name: str
     path: Path
     given: bool = True  # named on the command line, not found in a folder
+    temporary: bool = False  # what a pipe said, kept on disk until `discard`
+    document: bool = False  # one JSON value: its lines are those of `document.split`
+    quoted: Callable[[set[int]], dict[int, str]] | None = None  # who quotes what is no text
     notices: list[Notice] = field(default_factory=list)
 
     def warn(self, what: str, help: str = "", line: int | None = None) -> None:
@@ -45,16 +51,28 @@ class Source:
             return 0
 
     def magic(self) -> bytes:
-        with open(self.path, "rb") as stream:
-            return stream.read(4)
+        """The first four bytes, or none of a file that cannot be read."""
+        try:
+            with _open(self.path) as stream:
+                return stream.read(4)
+        except OSError:
+            return b""
 
 
 def find(paths: list[str]) -> list[Source]:
-    """Input files of files, folders (recursively), globs and `-`, each once, in a stable order."""
-    found: dict[Path, Source] = {}
-    for text in paths:
-        for source in _expand(text):
-            found.setdefault(source.path.resolve(), source)
+    """Input files of files, folders (recursively), globs and `-`, each once, in a stable order.
+
+    What is there but cannot be read is among them, and named when it is read. Raises
+    SpecdiagError for a path that does not exist (exit code 2), and when there is no file (3).
+    """
+    found: dict[str, Source] = {}
+    try:
+        for text in dict.fromkeys(paths):
+            for source in _expand(text):
+                found.setdefault(os.path.realpath(source.path), source)
+    except BaseException:
+        discard(list(found.values()))
+        raise
     if not found:
         raise SpecdiagError(
             "no file to read", ", ".join(paths), "name a log, a folder of logs, or - for stdin",
@@ -65,52 +83,85 @@ def find(paths: list[str]) -> list[Source]:
 
 def _expand(text: str) -> Iterator[Source]:
     if text == "-":
-        yield _standard_input()
+        if sys.stdin is None:
+            raise SpecdiagError("standard input is closed", "-", "pipe a log into specdiag")
+        yield _kept(sys.stdin.buffer, "<stdin>")
         return
-    path = Path(text)
     try:
-        is_folder, exists = path.is_dir(), path.exists()
+        mode = os.stat(text).st_mode
     except OSError as error:
-        raise SpecdiagError(_reason(error), text) from None
-    if is_folder:
-        yield from _walk(path)
-    elif exists:
-        if not path.is_file() and not path.is_fifo():
-            raise SpecdiagError("this is neither a file nor a folder", text)
-        yield Source(text, path)
+        yield from _missing(text, error)
+        return
+    if stat.S_ISDIR(mode):
+        yield from _walk(text)
+    elif stat.S_ISFIFO(mode):  # as in: specdiag analyze <(ssh server cat log)
+        with open(text, "rb") as stream:
+            yield _kept(stream, _printable(text))
     else:
-        matches = sorted(glob.glob(text, recursive=True))
-        if not matches:
-            raise SpecdiagError(
-                "no such file or folder", text, "check the path, or quote the glob for specdiag"
-            )
+        yield Source(_printable(text), Path(text))
+
+
+def _missing(text: str, error: OSError) -> Iterator[Source]:
+    matches = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) else []
+    if os.path.islink(text):
+        yield Source(_printable(text), Path(text))
+    elif matches:
         for match in matches:
             yield from _expand(match)
+    elif error.errno == errno.ENOENT:
+        raise SpecdiagError(
+            "no such file or folder", text, "check the path, or quote the glob for specdiag"
+        ) from None
+    else:
+        raise SpecdiagError(reason(error), text) from None
 
 
-def _walk(folder: Path) -> Iterator[Source]:
+def _walk(top: str) -> Iterator[Source]:
+    closed: list[OSError] = []
+    home = os.path.realpath(top)
     # os.walk does not follow links to folders, so a link that leads back up is harmless.
-    for root, folders, names in os.walk(folder):
+    for root, folders, names in os.walk(top, onerror=closed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            path = Path(root, name)
-            if not name.startswith(".") and path.is_file():
-                yield Source(str(path), path, given=False)
+        away = [name for name in folders if _leads_away(os.path.join(root, name), home)]
+        for name in sorted([*names, *away]):
+            if not name.startswith("."):
+                path = os.path.join(root, name)
+                yield Source(_printable(path), Path(path), given=False)
+    for error in closed:
+        yield Source(_printable(error.filename), Path(error.filename), given=False)
 
 
-def _standard_input() -> Source:
-    # Kept on disk, not in memory: evidence is read back from it once the rules have run.
-    spool = tempfile.NamedTemporaryFile(prefix="specdiag-stdin-", delete=False)  # noqa: SIM115
-    with spool:
-        while chunk := sys.stdin.buffer.read(1 << 20):
-            spool.write(chunk)
-    return Source("<stdin>", Path(spool.name))
+def _leads_away(folder: str, home: str) -> bool:
+    """Whether this is a link to a folder that is not read anyway."""
+    if not os.path.islink(folder):
+        return False
+    target = os.path.realpath(folder)
+    return os.path.commonpath([home, target]) not in (home, target)
+
+
+def _printable(path: str) -> str:
+    """A name as text: bytes that are not UTF-8 become `\\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _kept(stream: IO[bytes], name: str) -> Source:
+    """What a pipe says, on disk and not in memory: it is read more than once."""
+    with tempfile.NamedTemporaryFile(prefix="specdiag-", delete=False) as spool:
+        source = Source(name, Path(spool.name), temporary=True)
+        try:
+            shutil.copyfileobj(stream, spool, 1 << 20)
+        except BaseException as error:
+            discard([source])
+            if isinstance(error, OSError):
+                raise SpecdiagError(reason(error), name) from None
+            raise
+    return source
 
 
 def discard(sources: list[Source]) -> None:
-    """Remove what standard input was kept in."""
+    """Remove what pipes were kept in."""
     for source in sources:
-        if source.name == "<stdin>":
+        if source.temporary:
             source.path.unlink(missing_ok=True)
 
 
@@ -122,35 +173,54 @@ class Block:
     line: int
 
 
-def blocks(source: Source, boundary: bytes = b"", size: int = BLOCK) -> Iterator[Block]:
+def blocks(
+    source: Source, boundary: bytes = b"", size: int = BLOCK, longest: int | None = None
+) -> Iterator[Block]:
     """The file's lines, in blocks of about `size` bytes that end at a line end.
 
     A block ends, where it can, right before a line that starts with `boundary`, so that a record
-    of several lines stays together. Whatever cannot be read becomes a notice of the source.
+    of several lines stays together. A line of more than `longest` bytes is left out. Whatever
+    cannot be read becomes a notice of the source.
     """
+    longest = longest or LONGEST_LINE
     line = 1
     rest = b""
     dropping = False  # inside a line that is too long
     for chunk in _chunks(source, size):
-        data = rest + chunk
         if dropping:
-            end = data.find(b"\n")
+            end = chunk.find(b"\n")
             if end < 0:
-                rest = b""
                 continue
-            data, dropping, line = data[end + 1 :], False, line + 1
+            chunk, dropping, line = chunk[end + 1 :], False, line + 1
+        data = rest + chunk
+        while giant := _giant(data, longest):
+            start, end = giant
+            if start:
+                yield Block(data[:start], line)
+                line += data.count(b"\n", 0, start)
+            source.warn(f"a line of more than {longest / (1 << 20):g} MB is skipped", line=line)
+            if end < 0:
+                data, dropping = b"", True
+            else:
+                data, line = data[end + 1 :], line + 1
         cut = _cut(data, boundary)
-        if cut == 0 and len(data) > LONGEST_LINE:
-            source.warn(f"a line of more than {LONGEST_LINE >> 20} MB is skipped", line=line)
-            rest, dropping = b"", True
-            continue
         rest = data[cut:]
         if cut:
-            whole = data[:cut]
-            yield Block(whole, line)
-            line += whole.count(b"\n")
+            yield Block(data[:cut], line)
+            line += data.count(b"\n", 0, cut)
     if rest:
         yield Block(rest, line)
+
+
+def _giant(data: bytes, longest: int) -> tuple[int, int] | None:
+    """Where a line that is too long starts and ends; the end is -1 where it goes on."""
+    start = 0
+    while len(data) - start > longest:
+        end = data.rfind(b"\n", start, start + longest + 1)
+        if end < 0:
+            return start, data.find(b"\n", start + longest)
+        start = end + 1
+    return None
 
 
 def _cut(data: bytes, boundary: bytes) -> int:
@@ -162,91 +232,86 @@ def _cut(data: bytes, boundary: bytes) -> int:
 
 
 def _chunks(source: Source, size: int) -> Iterator[bytes]:
+    """The unpacked bytes of a file, in UTF-8 where it is marked as UTF-16."""
     try:
-        with open(source.path, "rb") as raw:
-            stream = _decompress(raw)
+        with _open(source.path) as raw:
+            stream = unpack.opened(raw)
+            packed = stream is not raw
             limit = max(BOMB_FLOOR, BOMB_RATIO * source.size())
             unpacked = 0
-            encoding = ""
+            decoder: codecs.IncrementalDecoder | None = None
             while True:
-                chunk, problem = _read(stream, size)
+                chunk, problem = unpack.read(stream, size)
                 if not unpacked and chunk[:2] in UTF16:
-                    encoding = "utf-16-le" if chunk[:2] == UTF16[0] else "utf-16-be"
+                    decoder = codecs.getincrementaldecoder(UTF16[chunk[:2]])("replace")
                 unpacked += len(chunk)
+                done = bool(problem) or not chunk
+                if decoder:
+                    chunk = decoder.decode(chunk, done).encode()
                 if chunk:
-                    yield chunk.decode(encoding, "replace").encode() if encoding else chunk
+                    yield chunk
                 if problem:
                     source.warn(f"reading stopped: {problem}", "what came before it was analysed")
+                if done:
                     return
-                if not chunk:
-                    return
-                if stream is not raw and unpacked > limit:
+                if packed and unpacked > limit:
                     source.warn(
                         f"reading stopped: it unpacks to more than {BOMB_RATIO} times its size",
                         "unpack it yourself if it is what you think it is",
                     )
                     return
     except OSError as error:
-        source.warn(_reason(error))
+        source.warn(reason(error))
 
 
-def _decompress(raw: BinaryIO) -> IO[bytes]:
-    magic = raw.read(4)
-    raw.seek(0)
-    if magic.startswith(GZIP):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
-    if magic == ZSTD:
-        import zstandard
-
-        return cast(
-            IO[bytes], zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        )
-    return raw
-
-
-def _read(stream: IO[bytes], size: int) -> tuple[bytes, str]:
-    """Up to `size` bytes, and why there will be no more of them (if something broke)."""
-    out = io.BytesIO()
-    try:
-        while out.tell() < size:
-            # read1 hands out what it has before a broken archive raises on the next call
-            piece = getattr(stream, "read1", stream.read)(min(1 << 20, size - out.tell()))
-            if not piece:
-                break
-            out.write(piece)
-    except (OSError, EOFError) as error:
-        return out.getvalue(), _reason(error)
-    except Exception as error:  # zlib.error and ZstdError share no base class
-        return out.getvalue(), str(error)
-    return out.getvalue(), ""
+def _open(path: Path) -> BinaryIO:
+    """A file for reading. Raises OSError for what is none: a pipe would make us wait for ever."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        os.scandir(path).close()  # a closed one says so
+        raise OSError("a link to a folder is not followed")
+    if not stat.S_ISREG(mode):
+        raise OSError("this is a pipe, a socket or a device, not a file")
+    return open(path, "rb")
 
 
 def head(source: Source) -> bytes:
     """The first lines of a file, unpacked: what its format is recognised by."""
-    quiet = Source(source.name, source.path)  # notices belong to the real read
-    for chunk in _chunks(quiet, HEAD):
-        cut = chunk.rfind(b"\n") + 1
-        return chunk[:cut] or chunk
+    if source.magic() == PARQUET:
+        return PARQUET
+    for block in blocks(_quiet(source), size=HEAD):
+        cut = block.data.rfind(b"\n", 0, HEAD) + 1
+        return block.data[: cut or HEAD]
     return b""
 
 
 def quote(source: Source, lines: set[int]) -> dict[int, str]:
     """The text of some lines, read back from the file; a line that is gone is left out."""
+    if source.quoted:
+        return source.quoted(lines)
     found: dict[int, str] = {}
     wanted = sorted(lines)
-    quiet = Source(source.name, source.path)
-    for block in blocks(quiet):
+    for block in _readable(source):
         count = block.data.count(b"\n") + 1
         here = [n for n in wanted if block.line <= n < block.line + count]
         if here:
             texts = block.data.split(b"\n")
             for n in here:
-                found[n] = texts[n - block.line].decode("utf-8", "replace")
+                found[n] = texts[n - block.line].decode("utf-8", "replace").rstrip("\r")
         if wanted and block.line > wanted[-1]:
             break
     return found
 
 
-def _reason(error: BaseException) -> str:
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return text[0].lower() + text[1:]
+def _readable(source: Source) -> Iterator[Block]:
+    """The lines of a file; of a JSON document, its records as they were numbered."""
+    quiet = _quiet(source)
+    if source.document:
+        whole = b"".join(block.data for block in blocks(quiet, longest=sys.maxsize))
+        yield Block(document.split(whole), 1)
+    else:
+        yield from blocks(quiet)
+
+
+def _quiet(source: Source) -> Source:
+    return replace(source, notices=[])  # notices belong to the real read

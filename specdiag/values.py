@@ -36,3 +36,20 @@ def cast(value: pl.Expr, type: str) -> pl.Expr:
             return pl.when(value.str.starts_with("[")).then(numbers)
         case _:
             return value
+
+
+def objects(pairs: pl.DataFrame) -> pl.DataFrame:
+    """(line, extra) of (line, key, value): the pairs of a line as one JSON object of texts."""
+    item = pl.concat_str(_json_text("key"), pl.lit(": "), _json_text("value"))
+    joined = pl.concat_str(pl.lit("{"), pl.col("item").str.join(", "), pl.lit("}"))
+    return (
+        pairs.select("line", item.alias("item"))
+        .group_by("line", maintain_order=True)
+        .agg(joined.alias("extra"))
+    )
+
+
+def _json_text(column: str) -> pl.Expr:
+    """A text quoted and escaped as JSON has it."""
+    encoded = pl.struct(pl.col(column).alias("_")).struct.json_encode()
+    return encoded.str.strip_prefix('{"_":').str.strip_suffix("}")
