@@ -47,7 +47,7 @@ GROUP BY run;
 
 -- Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
 CREATE TEMP TABLE step_row AS
-SELECT p.run, p.place, s.* EXCLUDE (life, arm)
+SELECT p.run, p.place, s.* EXCLUDE (number, life, arm)
 REPLACE (
     CASE WHEN len(s.depths) = len(s.parents) - 1 THEN list_concat([0], s.depths) ELSE s.depths END AS depths,
     CASE WHEN len(s.node_tokens) = len(s.parents) - 1
@@ -71,14 +71,14 @@ FROM step_row;
 -- both neighbours, or as the next where it is the first, spans a gap.
 CREATE TEMP TABLE decode_flag AS
 WITH narrow AS (
-    SELECT p.run, p.place, d.source, d.line, coalesce(d.rank, '') AS rank_key, d.running,
+    SELECT p.run, p.place, d.source, d.line, d.number, coalesce(d.rank, '') AS rank_key, d.running,
         coalesce(d.complete, true) AND coalesce(d.running > 0 AND d.tokens_per_s > 0, false) AS sound,
         CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len,
         CASE WHEN d.running > 0 AND d.tokens_per_s > 0 THEN d.running / d.tokens_per_s END AS token_s
     FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
 ),
 neighbour AS (
-    SELECT n.run, n.source, n.line, n.sound, n.running, n.ctx_len, n.token_s, f.line AS prefill_line,
+    SELECT n.number, n.source, n.sound, n.running, n.ctx_len, n.token_s, f.line AS prefill_line,
         row_number() OVER w AS nth,
         lag(n.token_s) OVER w AS token_s_before,
         lead(n.token_s) OVER w AS token_s_after,
@@ -89,10 +89,10 @@ neighbour AS (
     FROM narrow n
     ASOF LEFT JOIN (SELECT source, coalesce(rank, '') AS rank_key, line FROM raw.prefill) f
         ON f.source = n.source AND f.rank_key = n.rank_key AND f.line <= n.line
-    WINDOW w AS (PARTITION BY n.run, n.rank_key ORDER BY n.place, n.line)
+    WINDOW w AS (PARTITION BY n.run, n.rank_key ORDER BY n.place, n.line, n.number)
 ),
 marked AS (
-    SELECT run, source, line, sound, running = running_before AS same_batch,
+    SELECT number, sound, running = running_before AS same_batch,
         coalesce(prefill_line > CASE WHEN source_before = source THEN line_before ELSE 0 END, false) AS after_prefill,
         coalesce(
             nth = 1
@@ -102,7 +102,7 @@ marked AS (
         ) AS idle
     FROM neighbour
 )
-SELECT DISTINCT ON (source, line) source, line, after_prefill, idle,
+SELECT number, after_prefill, idle,
     sound AND NOT idle AS usable,
     sound AND NOT idle AND NOT after_prefill AND coalesce(same_batch, false) AS steady
 FROM marked;
@@ -114,7 +114,7 @@ WITH speculating AS (
     JOIN asked a ON a.run = p.run
     GROUP BY p.run
 )
-SELECT p.run, d.* EXCLUDE (life, arm) REPLACE (
+SELECT p.run, d.* EXCLUDE (number, life, arm) REPLACE (
     coalesce(d.complete, true) AS complete,
     coalesce(d.accept_len, CASE WHEN NOT s.speculates THEN 1 END) AS commit_len,
     coalesce(d.accept_len - 1, CASE WHEN NOT s.speculates THEN 0 END) AS accepted_drafts,
@@ -126,7 +126,7 @@ SELECT p.run, d.* EXCLUDE (life, arm) REPLACE (
 FROM raw.decode d
 JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
 JOIN speculating s ON s.run = p.run
-JOIN decode_flag f ON f.source = d.source AND f.line = d.line;
+JOIN decode_flag f ON f.number = d.number;
 
 DROP TABLE decode_flag;
 
@@ -134,7 +134,7 @@ DROP TABLE decode_flag;
 
 -- The first token comes from prefill, not from a step.
 INSERT INTO request BY NAME
-SELECT p.run, r.* EXCLUDE (life, arm)
+SELECT p.run, r.* EXCLUDE (number, life, arm)
 REPLACE (CASE WHEN r.verify_steps > 0 AND r.completion_tokens > 0
               THEN (r.completion_tokens - 1) / r.verify_steps END AS commit_len)
 FROM raw.request r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = coalesce(r.arm, '');
@@ -145,7 +145,7 @@ FROM raw.request r JOIN part p ON p.source = r.source AND p.life = r.life AND p.
 -- no sign of a start is a cut from the middle of a log.
 INSERT INTO problem BY NAME
 WITH placed AS (
-    SELECT p.run, p.place, b.* EXCLUDE (life, arm) FROM raw.problem b
+    SELECT p.run, p.place, b.* EXCLUDE (number, life, arm) FROM raw.problem b
     JOIN part p ON p.source = b.source AND p.life = b.life AND p.arm = ''
 ),
 moment AS (

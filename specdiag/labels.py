@@ -122,9 +122,12 @@ def _label_by_label(
             for name in one.names
         ]
         columns.append(cast(pl.coalesce(found), one.type).alias(one.column))
-    rows = prefix.message(parser, frame)
+    rows = prefix.message(parser, frame).with_row_index("row")
+    if "(?P<" in event.head:
+        groups = pl.col("body").str.extract_groups(f"^{event.head}").alias("_")
+        rows = rows.with_columns(groups).unnest("_")
     pairs = (
-        rows.select("line", pl.col("body").str.extract_all(r"[^,:]+: [^,]*").alias("pair"))
+        rows.select("row", pl.col("body").str.extract_all(r"[^,:]+: [^,]*").alias("pair"))
         .explode("pair")
         .drop_nulls("pair")
         .with_columns(
@@ -136,4 +139,4 @@ def _label_by_label(
     for label, lines in pairs.group_by("key").len().iter_rows():
         parsed.unread[event.table, label] += lines
     rows = rows.with_columns(columns).drop("text", "body")
-    return rows.join(objects(pairs), on="line", how="left")
+    return rows.join(objects(pairs), on="row", how="left").drop("row")

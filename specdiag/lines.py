@@ -198,27 +198,23 @@ def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
-    names = event.names
+    rows = frame.with_row_index("row")
     pairs = (
-        frame.select("line", "first", pl.col("body").str.extract_all(PAIR).alias("pair"))
+        rows.select("row", pl.col("body").str.extract_all(PAIR).alias("pair"))
         .explode("pair")
         .drop_nulls("pair")
-        .with_columns(pl.col("pair").str.split_exact(pl.lit("="), 1).alias("_"))
         .with_columns(
             pl.col("pair").str.extract(r"^([A-Za-z0-9_.]+)", 1).alias("key"),
             pl.col("pair").str.extract(r"[=:]\s*(.*)$", 1).alias("value"),
         )
     )
-    rows = frame.unique("line", keep="first", maintain_order=True).drop(
-        "text", "body", "record", "inside"
-    )
-    known = pairs.filter(pl.col("key").is_in(list(names)))
+    rows = rows.drop("text", "body", "record", "first", "inside")
     for one in event.fields:
-        mine = known.filter(pl.col("key").is_in(list(one.names)))
-        value = mine.select("line", cast(pl.col("value"), one.type).alias(one.column))
-        rows = rows.join(value.unique("line", keep="first"), on="line", how="left")
-    other = pairs.filter(~pl.col("key").is_in(list(names)))
-    return rows.join(objects(other), on="line", how="left").drop("first")
+        mine = pairs.filter(pl.col("key").is_in(list(one.names)))
+        value = mine.select("row", cast(pl.col("value"), one.type).alias(one.column))
+        rows = rows.join(value.unique("row", keep="first"), on="row", how="left")
+    other = pairs.filter(~pl.col("key").is_in(list(event.names)))
+    return rows.join(objects(other), on="row", how="left").drop("row")
 
 
 def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,7 @@ WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are 
 
 
 class Staging:
-    """Schema raw: the rows as parsed, with every column of their table and with life and arm.
+    """Schema raw: the rows as parsed, with every column of their table, numbered, and with life and arm.
 
     Frames wait as they are and are scanned in place; only very large inputs are copied on the way.
     """
@@ -24,16 +24,21 @@ class Staging:
         self.db = db
         self.columns: dict[str, dict[str, str]] = {}
         self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in DATA}
+        self.rows: dict[str, int] = dict.fromkeys(DATA, 0)
         self.copied: set[str] = set()
         db.execute("CREATE SCHEMA raw")
         for table in DATA:
             described = db.execute(f"DESCRIBE {table}").fetchall()
             columns = {name: type for name, type, *_ in described if name != "run"}
-            self.columns[table] = columns | {"life": "INTEGER", "arm": "VARCHAR"}
+            self.columns[table] = columns | {"number": "BIGINT", "life": "INTEGER", "arm": "VARCHAR"}
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         known = self.columns[table]
         waiting = self.frames[table]
+        first = self.rows[table]
+        self.rows[table] += frame.height
+        numbers = pl.int_range(first, first + frame.height, eager=True)
+        frame = frame.with_columns(numbers.alias("number"))
         waiting.append(frame.select(column for column in frame.columns if column in known))
         if sum(one.height for one in waiting) > WAITING_ROWS:
             self._copy(table)

@@ -266,7 +266,7 @@ def _derive(db: duckdb.DuckDBPyConnection) -> None:
     for table in DATA:
         if table not in DERIVED:
             db.execute(
-                f"INSERT INTO {table} BY NAME SELECT p.run, d.* EXCLUDE (life, arm) "
+                f"INSERT INTO {table} BY NAME SELECT p.run, d.* EXCLUDE (number, life, arm) "
                 f"FROM raw.{table} d JOIN part p ON p.source = d.source AND p.life = d.life "
                 "AND p.arm = coalesce(d.arm, '')"
             )

@@ -39,12 +39,12 @@ def cast(value: pl.Expr, type: str) -> pl.Expr:
 
 
 def objects(pairs: pl.DataFrame) -> pl.DataFrame:
-    """(line, extra) of (line, key, value): the pairs of a line as one JSON object of texts."""
+    """(row, extra) of (row, key, value): the pairs of a row as one JSON object of texts."""
     item = pl.concat_str(_json_text("key"), pl.lit(": "), _json_text("value"))
     joined = pl.concat_str(pl.lit("{"), pl.col("item").str.join(", "), pl.lit("}"))
     return (
-        pairs.select("line", item.alias("item"))
-        .group_by("line", maintain_order=True)
+        pairs.select("row", item.alias("item"))
+        .group_by("row", maintain_order=True)
         .agg(joined.alias("extra"))
     )
 

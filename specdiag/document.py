@@ -1,0 +1,71 @@
+"""A JSON document, an array or objects over several lines, as one record a line.
+
+Nothing is parsed here, only brackets outside of strings are counted: a broken record spoils no
+other, and a document that was cut off gives what came before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+SPACE = b"\xef\xbb\xbf \t\r\n"
+# A string that never ends goes to the end of the text, so that it is looked at once.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+
+
+def is_document(head: bytes) -> bool:
+    """Whether a file that starts like this is a document, not one record a line."""
+    text = head.lstrip(SPACE)
+    if text.startswith(b"["):  # but not "[2026-05-21 08:30:05] ..."
+        return text[1:].lstrip(SPACE)[:1] in (b"{", b"")
+    first, _, second = text.partition(b"\n")
+    first = first.rstrip()
+    indented = bool(second) and second[:1] in b" \t\r"
+    return first.startswith(b"{") and (
+        first == b"{" or (indented and not first.endswith(b"}"))
+    )  # fmt: skip
+
+
+def split(data: bytes) -> bytes:
+    """The records of a document, each on the line where it starts in the file.
+
+    Where several start on one line, their lines are counted instead: 1, 2, 3.
+    """
+    starts: list[int] = []
+    records: list[bytes] = []
+    line = last = 1
+    before = 0
+    shared = False
+    for start, end in _places(data):
+        line += data.count(b"\n", before, start)
+        shared |= bool(starts) and line == last
+        starts.append(line)
+        records.append(re.sub(rb"\s*[\r\n]\s*", b" ", data[start:end]))
+        before, last = start, line
+    if not records:
+        return re.sub(rb"[\r\n]+", b" ", data)
+    if shared:
+        return b"\n".join(records)
+    gaps = [n - m for m, n in zip([1, *starts], starts, strict=False)]
+    return b"".join(b"\n" * gap + record for gap, record in zip(gaps, records, strict=True))
+
+
+def _places(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where the records are: the elements of the array, or else whatever stands side by side."""
+    level = 1 if data.lstrip(SPACE).startswith(b"[") else 0
+    depth = 0
+    start = -1
+    for token in _TOKEN.finditer(data):
+        match token[0]:
+            case b"{" | b"[":
+                if depth == level:
+                    start = token.start()
+                depth += 1
+            case b"}" | b"]":
+                depth = max(0, depth - 1)
+                if depth == level and start >= 0:
+                    yield start, token.end()
+                    start = -1
+    if start >= 0:
+        yield start, len(data)  # the document ends inside it

@@ -1,0 +1,67 @@
+"""Compressed files: their bytes until they end or break, and why they broke."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from typing import IO, BinaryIO, cast
+
+from specdiag.errors import reason
+
+FEED = 1 << 10  # bytes; of a zstd bomb they make 32 MB, so this bounds what comes at once
+
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+def opened(raw: BinaryIO) -> IO[bytes]:
+    magic = raw.read(4)
+    raw.seek(0)
+    if magic.startswith(GZIP):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
+    if magic == ZSTD:
+        return cast(IO[bytes], _Zstd(raw))
+    return raw
+
+
+class _Zstd:
+    """A zstd file that knows when it was cut off, which the library's reader does not tell."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        import zstandard
+
+        self.raw = raw
+        self.new_frame = zstandard.ZstdDecompressor().decompressobj
+        self.frame = self.new_frame()
+        self.left = b""  # packed bytes of the next frame
+        self.inside = False
+
+    def read1(self, size: int) -> bytes:
+        out = b""
+        while not out:
+            piece = self.left or self.raw.read(FEED)
+            if not piece:
+                if self.inside:
+                    raise EOFError("compressed file ended before the end of its data")
+                break
+            out, self.inside = self.frame.decompress(piece), not self.frame.eof
+            self.left = b"" if self.inside else self.frame.unused_data
+            if not self.inside:
+                self.frame = self.new_frame()
+        return out
+
+
+def read(stream: IO[bytes], size: int) -> tuple[bytes, str]:
+    """Up to `size` bytes, and why there will be no more of them (if something broke)."""
+    out = io.BytesIO()
+    try:
+        while out.tell() < size:
+            # read1 hands out what it has before a broken archive raises on the next call
+            piece = getattr(stream, "read1", stream.read)(min(1 << 20, size - out.tell()))
+            if not piece:
+                break
+            out.write(piece)
+    except (OSError, EOFError) as error:
+        return out.getvalue(), reason(error)
+    except Exception as error:  # zlib.error and ZstdError share no base class
+        return out.getvalue(), str(error)
+    return out.getvalue(), ""
