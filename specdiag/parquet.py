@@ -39,7 +39,6 @@ def read(file: Source, parser: Parser) -> Parsed:
     """Its rows, through the JSON reader's projection: nested columns are read as in JSON."""
     parsed = Parsed()
     db = records.connection()
-    event = _main(parser)
     try:
         columns = _columns(file)
         db.execute(
@@ -58,6 +57,7 @@ def read(file: Source, parser: Parser) -> Parsed:
     if parsed.refused or not rows:
         return parsed
     parsed.understood = rows
+    event = _main(parser, columns)
     file.quoted = lambda lines: _quote(file, lines)
     keys = Counter(dict.fromkeys(columns, rows))
     keys += records.keys_of(db, "block", parser, event)
@@ -65,8 +65,10 @@ def read(file: Source, parser: Parser) -> Parsed:
     return parsed
 
 
-def _main(parser: Parser) -> Event:
-    return next(event for event in parser.events if event.table in ("step", "request", "benchmark"))
+def _main(parser: Parser, columns: list[str]) -> Event:
+    """The kind of record that most of the columns belong to."""
+    records_of = [event for event in parser.events if event.style == "record"]
+    return max(records_of, key=lambda event: len(set(event.names) & set(columns)))
 
 
 def _rows() -> str:

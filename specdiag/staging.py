@@ -30,7 +30,11 @@ class Staging:
         for table in DATA:
             described = db.execute(f"DESCRIBE {table}").fetchall()
             columns = {name: type for name, type, *_ in described if name != "run"}
-            self.columns[table] = columns | {"number": "BIGINT", "life": "INTEGER", "arm": "VARCHAR"}
+            self.columns[table] = columns | {
+                "number": "BIGINT",
+                "life": "INTEGER",
+                "arm": "VARCHAR",
+            }
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         known = self.columns[table]

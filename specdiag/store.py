@@ -129,7 +129,8 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
         from specdiag import parquet
 
         return parquet.recognise(file, parsers), []
-    if not head.strip(b"\0 \r\n\t"):
+    head = head.replace(b"\0", b"")  # what a rotated log leaves behind
+    if not head.strip():
         for _ in sources.blocks(Source(file.name, file.path, notices=file.notices)):
             break
         if not file.notices:
@@ -154,9 +155,10 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
 
 
 def _is_binary(head: bytes) -> bool:
-    sample = head[:4096]
-    odd = sum(1 for byte in sample if byte < 9 or 13 < byte < 27 or 27 < byte < 32)
-    return (odd > len(sample) / 10 and sample.count(0) < len(sample) / 2) or b"\0\0\0\0" in sample
+    """Whether more than a tenth of the first bytes are no text; zero bytes do not count."""
+    text = head[:4096].decode("utf-8", "replace")
+    odd = sum(1 for sign in text if sign == "\ufffd" or (sign < " " and sign not in "\t\n\r\f\x1b"))
+    return odd > len(text) / 10
 
 
 def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Block, Parsed]]:
@@ -244,7 +246,7 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
     )
     rows = db.execute(
         f"""SELECT source, life, arm,
-                NOT bool_or("table" NOT IN ('config', 'event') OR kind IN {_START_KINDS}),
+                NOT bool_or("table" NOT IN ('config', 'event') OR coalesce(kind, '') IN {_START_KINDS}),
                 max(upper(algorithm)), min(time), max(time)
             FROM ({union}) GROUP BY source, life, arm ORDER BY source, life, arm"""
     ).fetchall()

@@ -56,7 +56,8 @@ def read(stream: IO[bytes], size: int) -> tuple[bytes, str]:
     try:
         while out.tell() < size:
             # read1 hands out what it has before a broken archive raises on the next call
-            piece = getattr(stream, "read1", stream.read)(min(1 << 20, size - out.tell()))
+            take = stream.read1 if hasattr(stream, "read1") else stream.read
+            piece = take(min(1 << 20, size - out.tell()))
             if not piece:
                 break
             out.write(piece)

@@ -187,4 +187,6 @@ def _finite(value: Any) -> Any:
         return -3.4e38 if value < 0 else None
     if isinstance(value, list):
         return [_finite(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
     return value
