@@ -33,7 +33,7 @@ SQL_TYPES: dict[str, Any] = {
     "float_lists": [["DOUBLE"]],
     "json": "JSON",
 }
-LARGEST = 2.0**63
+LARGEST = 2.0**53  # larger counters are garbage, and would overflow when rules add them
 SHOWN = 5
 MOST_KEYS = 100  # of those that no field names: a record may have any number of them
 
