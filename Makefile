@@ -1,8 +1,10 @@
 # make demo   install into .venv and analyse the sample logs
 # make test   install with the development tools and run the whole test suite
+#             (EXTRAS=dev,runtime also tests the bundled runtime, which needs torch)
 # make check  what CI runs beside the tests: formatting, lint, types
 
 PYTHON ?= python3
+EXTRAS ?= dev
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -25,7 +27,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)
-	$(PIP) --editable '.[dev]'
+	$(PIP) --editable '.[$(EXTRAS)]'
 	touch $@ $(VENV)/.demo
 
 $(VENV):

@@ -169,11 +169,20 @@ def _quote(hits: list[Hit], filled: Store) -> dict[tuple[int, int], str]:
 
 def _explain(findings: list[Finding]) -> None:
     """Nest what follows from something else on the same run: one cause, one alarm."""
+    by_id = {finding.id: finding for finding in findings}
+
+    def follows(finding: Finding, other: Finding) -> bool:
+        while finding.explained_by is not None:
+            finding = by_id[finding.explained_by]
+            if finding is other:
+                return True
+        return False
+
     for finding in findings:
         for cause in findings:
             if cause is finding or finding.rule.name not in cause.rule.explains:
                 continue
-            if cause.run in (finding.run, finding.against) and cause.explained_by != finding.id:
+            if cause.run in (finding.run, finding.against) and not follows(cause, finding):
                 finding.explained_by = cause.id
                 break
 

@@ -15,7 +15,7 @@ WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are 
 
 
 class Staging:
-    """Schema raw: the rows as parsed, with every column of their table, numbered, and with life and arm.
+    """Schema raw: the rows as parsed, numbered, with all columns of their table, life and arm.
 
     Frames wait as they are and are scanned in place; only very large inputs are copied on the way.
     """

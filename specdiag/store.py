@@ -246,7 +246,8 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
     )
     rows = db.execute(
         f"""SELECT source, life, arm,
-                NOT bool_or("table" NOT IN ('config', 'event') OR coalesce(kind, '') IN {_START_KINDS}),
+                NOT bool_or("table" NOT IN ('config', 'event')
+                            OR coalesce(kind, '') IN {_START_KINDS}),
                 max(upper(algorithm)), min(time), max(time)
             FROM ({union}) GROUP BY source, life, arm ORDER BY source, life, arm"""
     ).fetchall()
