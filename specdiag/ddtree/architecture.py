@@ -232,6 +232,8 @@ def _rope(fields: Fields, layer_type: str) -> Rope:
         )
     if kind == "linear":
         return Rope(theta, kind, rope.number("factor"))
+    if rope.values.get("mscale") or rope.values.get("mscale_all_dim"):
+        raise rope.wrong("mscale", "attention_factor instead")
     length = fields.whole("max_position_embeddings", 32_768)
     given = rope.values.get("attention_factor")
     return Rope(
@@ -306,5 +308,5 @@ def _rope_json(of: Architecture) -> dict[str, Any]:
             if rope.attention_factor is not None:
                 values["attention_factor"] = rope.attention_factor
         by_type[layer_type] = values
-    different = list(by_type.values())
-    return different[0] if all(each == different[0] for each in different) else by_type
+    forms = list(by_type.values())
+    return by_type if any(form != forms[0] for form in forms) else (forms or [{}])[0]

@@ -1,0 +1,233 @@
+"""Every mode emits the target's own text, whatever is drafted, and records what it did."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the bundled runtime needs torch")
+
+from specdiag.ddtree import trace  # noqa: E402
+from specdiag.ddtree.architecture import (  # noqa: E402
+    FULL,
+    LINEAR,
+    SLIDING,
+    Architecture,
+    DraftArchitecture,
+    Recurrence,
+    Rope,
+)
+from specdiag.ddtree.decode import Options, Request, decode  # noqa: E402
+from specdiag.ddtree.drafter import Drafter  # noqa: E402
+from specdiag.ddtree.model import Target  # noqa: E402
+from specdiag.ddtree.verify import Sampling  # noqa: E402
+from specdiag.errors import SpecdiagError  # noqa: E402
+
+VOCAB, BLOCK = 61, 6
+GREEDY = Sampling()
+SHAPE = dict(
+    vocab_size=VOCAB, hidden_size=32, intermediate_size=48, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=8, rope={FULL: Rope(), SLIDING: Rope()},
+    max_position_embeddings=512,
+)  # fmt: skip
+LAYERS = {
+    "full": (FULL, FULL),
+    "sliding": (SLIDING, FULL),
+    "hybrid": (LINEAR, FULL, LINEAR),
+}
+
+
+def make_target(kind):
+    torch.manual_seed(3)
+    recurrence = Recurrence(key_heads=2, value_heads=2, key_dim=8, value_dim=8, kernel=3)
+    of = Architecture(
+        **SHAPE, layer_types=LAYERS[kind], sliding_window=12,
+        recurrence=recurrence if kind == "hybrid" else None,
+    )  # fmt: skip
+    return Target.random(of, std=0.4).eval()
+
+
+class Knowing(Drafter):
+    """A drafter that often knows the text: first choice, second choice, or not at all."""
+
+    texts: list[list[int]]
+
+    def forward(self, ids, cache, target, positions=None, columns=None):
+        logits = torch.zeros(len(ids), self.depths, VOCAB)
+        for row, start in enumerate(cache.known_lengths.tolist()):
+            for depth in range(self.depths):
+                noise = torch.Generator().manual_seed(1000 * start + depth)
+                logits[row, depth] = torch.rand(VOCAB, generator=noise)
+                place, text = start + 1 + depth, self.texts[row]
+                if place < len(text):
+                    wrong = (text[place] + 1 + start % 5) % VOCAB
+                    luck = float(torch.rand(1, generator=noise))
+                    logits[row, depth, text[place]] += 4.0 if luck < 0.9 else 0.0
+                    logits[row, depth, wrong] += 5.0 if luck < 0.4 else 0.0
+        return logits
+
+
+def make_drafter(target, texts):
+    torch.manual_seed(4)
+    of = DraftArchitecture(
+        **SHAPE, layer_types=(FULL,), block_size=BLOCK, mask_token_id=VOCAB - 1,
+        num_target_layers=len(target.architecture.layer_types), target_layer_ids=(0, 1),
+    )  # fmt: skip
+    drafter = Knowing.random(of).eval()
+    drafter.texts = texts
+    return drafter
+
+
+def prompts(batch, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        torch.randint(VOCAB - 1, (5 + 3 * row,), generator=generator).tolist()
+        for row in range(batch)
+    ]
+
+
+def plain(target, requests, **more):
+    return decode(target, None, requests, Options(mode="autoregressive", **more))
+
+
+def run(kind, batch, options, sampling=GREEDY, stop=frozenset(), budgets=None, seed=0):
+    """(plain results, results in the mode, the records of its steps)"""
+    target = make_target(kind)
+    requests = [
+        Request(f"r{row}", prompt, 20 + 7 * row, (budgets or {}).get(row), sampling)
+        for row, prompt in enumerate(prompts(batch, seed))
+    ]
+    expected = plain(target, requests, stop_ids=stop)
+    texts = [[*one.request.prompt, *one.tokens] for one in expected]
+    steps = []
+    options = dataclasses.replace(options, stop_ids=stop)
+    found = decode(target, make_drafter(target, texts), requests, options, on_step=steps.append)
+    return expected, found, steps
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(
+    ("mode", "budget", "top_k"),
+    [("linear", 0, 1), ("shadow_linear", 9, 3), ("ddtree", 0, 1), ("ddtree", 1, 2)]
+    + [("ddtree", budget, top_k) for budget in (4, 9, 24) for top_k in (1, 3, 8)],
+)
+def test_greedy_text_is_that_of_plain_decoding(kind, batch, mode, budget, top_k):
+    expected, found, steps = run(kind, batch, Options(mode=mode, budget=budget, top_k=top_k))
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    assert [one.finish for one in found] == ["length"] * batch
+    if budget != 0 or mode == "linear":
+        assert len(steps) < sum(len(one.tokens) for one in found) - batch, "nothing was accepted"
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("mode", ["linear", "ddtree", "shadow_linear"])
+def test_sampled_text_is_that_of_plain_sampling(kind, mode):
+    sampling = Sampling(temperature=0.8, top_p=0.9, seed=7)
+    expected, found, _ = run(kind, 2, Options(mode=mode, budget=12, top_k=4), sampling)
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    greedy, _, _ = run(kind, 2, Options(mode=mode))
+    assert [one.tokens for one in greedy] != [one.tokens for one in expected]
+
+
+@pytest.mark.parametrize("mode", ["linear", "ddtree"])
+def test_a_stop_token_inside_the_path_ends_the_text(mode):
+    expected, _, _ = run("full", 1, Options(mode=mode))
+    stop = frozenset({expected[0].tokens[9]})
+    ended, found, steps = run("full", 1, Options(mode=mode, budget=12), stop=stop)
+    assert found[0].tokens == ended[0].tokens and found[0].tokens[-1] in stop
+    assert found[0].finish == "stop" and steps[-1].finish == "stop"
+
+
+def test_one_candidate_is_the_linear_mode_step_for_step():
+    _, _, linear = run("hybrid", 2, Options(mode="linear"))
+    _, _, tree = run("hybrid", 2, Options(mode="ddtree", budget=BLOCK - 1, top_k=1))
+    same = ("request", "step", "ctx_len", "root", "accepted", "bonus", "emitted", "kv_after",
+            "node_tokens", "parents", "target_tokens", "context_source")  # fmt: skip
+    assert len(linear) == len(tree) > 10
+    for one, other in zip(linear, tree, strict=True):
+        assert all(getattr(one, name) == getattr(other, name) for name in same)
+
+
+def test_shadow_linear_is_linear_in_every_column_that_both_have():
+    _, _, linear = run("hybrid", 2, Options(mode="linear"))
+    _, _, shadow = run("hybrid", 2, Options(mode="shadow_linear", budget=20, top_k=5))
+    apart = {"mode", "algorithm", "algorithm_requested", "budget", "budget_requested", "top_k",
+             "candidate_tokens", "candidate_log_probs"}  # fmt: skip
+    for one, other in zip(linear, shadow, strict=True):
+        assert other.candidate_tokens is not None
+        for column in dataclasses.fields(trace.StepRecord):
+            if column.name not in apart and not column.name.endswith("_ms"):
+                assert getattr(one, column.name) == getattr(other, column.name), column.name
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_every_step_obeys_the_identities(kind):
+    """I1 to I6 and I11 of the specification, from the records alone."""
+    _, found, steps = run(kind, 3, Options(mode="ddtree", budget=12, top_k=4), budgets={1: 3})
+    for result in found:
+        mine = [step for step in steps if step.request == result.request.name]
+        assert [step.step for step in mine] == list(range(len(mine)))
+        emitted = [token for step in mine for token in step.emitted]
+        assert result.tokens[1:] == emitted
+        for step, after in zip(mine, [*mine[1:], None], strict=True):
+            accepted, tgt = step.accepted, step.target_tokens
+            path = list(itertools.pairwise(accepted))
+            assert accepted[0] == 0 and all(step.parents[b] == a for a, b in path)
+            assert all(step.node_tokens[b] == tgt[a] for a, b in path)
+            assert step.bonus == tgt[accepted[-1]] and step.bonus_row == accepted[-1]
+            children = [n for n, p in enumerate(step.parents) if p == accepted[-1]]
+            assert step.bonus not in [step.node_tokens[n] for n in children]
+            assert step.commit_len == step.accepted_depth + 1 == len(accepted)
+            assert step.kv_after == step.ctx_len + len(accepted)
+            assert step.positions == [step.ctx_len + d for d in step.depths]
+            assert step.draft_kv_after == step.ctx_len == step.context_start + step.context_rows
+            if after is not None:
+                assert (after.root, after.ctx_len) == (step.bonus, step.kv_after)
+                assert after.context_source == accepted and step.cut is None
+    budgets = {step.request: step.budget for step in steps}
+    assert budgets == {"r0": 12, "r1": 3, "r2": 12}
+    assert any(step.accepted != list(range(len(step.accepted))) for step in steps), (
+        "no branch taken"
+    )
+
+
+def test_text_is_streamed_as_it_is_committed():
+    target = make_target("full")
+    requests = [Request("a", [1, 2, 3], 9), Request("b", [4, 5], 5)]
+    heard = {"a": [], "b": []}
+    found = decode(
+        target, None, requests, Options(mode="autoregressive"),
+        on_tokens=lambda request, tokens: heard[request.name].extend(tokens),
+    )  # fmt: skip
+    assert heard == {one.request.name: one.tokens for one in found}
+    assert [len(one.tokens) for one in found] == [9, 5]
+
+
+def test_a_trace_of_the_loop_is_silent_under_analysis(tmp_path, diagnose):
+    """What a correct runtime writes is what a correct trace looks like."""
+    _, _, steps = run("hybrid", 3, Options(mode="ddtree", budget=12, top_k=4, run="b12"))
+    head = trace.line(trace.RunRecord(run="b12", target="tiny", budget=12, top_k=4, block=BLOCK))
+    log = tmp_path / "steps.jsonl"
+    log.write_text("\n".join([head, *map(trace.line, steps)]) + "\n")
+    found = diagnose(log)
+    assert not found.notices
+    assert [one.rule.name for one in found.findings if one.severity in ("critical", "high")] == []
+    assert found.runs[0].facts["accept_len"] > 1.5
+
+
+@pytest.mark.parametrize(
+    ("options", "request_", "words"),
+    [
+        (Options(mode="tree"), Request("r", [1], 4), "no mode"),
+        (Options(mode="ddtree"), Request("r", [1], 4), "needs a drafter"),
+        (Options(mode="autoregressive"), Request("r", [1], 600), "positions"),
+        (Options(mode="autoregressive"), Request("r", [], 4), "needs a prompt"),
+        (Options(mode="autoregressive", budget=-1), Request("r", [1], 4), "draft nothing"),
+    ],
+)
+def test_what_cannot_be_decoded_is_said_in_three_lines(options, request_, words):
+    with pytest.raises(SpecdiagError, match=words):
+        decode(make_target("full"), None, [request_], options)
