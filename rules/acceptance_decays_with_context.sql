@@ -1,6 +1,6 @@
 -- title    = "Acceptance decays with context"
 -- severity = "medium"
--- needs    = { commit_sample = ["commit_len", "ctx_len"] }
+-- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [] }
 -- enough   = 15
 -- applies  = "speculates AND served"
 -- enable   = "run longer contexts, or log more often (--decode-log-interval)"
@@ -10,7 +10,7 @@
 --   "Use a drafter tuned for long contexts, or its window setting; check its RoPE scaling.",
 --   "Until then limit speculation, or the number of drafts, beyond the length where the commit length crosses break-even.",
 -- ]
--- params   = { drop = 0.25, range = 3.0, explained = 0.75, per_bin = 5 }
+-- params   = { drop = 0.25, range = 3.0, explained = 0.75, per_bin = 5, order = 2.4 }
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines (or steps: they scatter, so
 -- the fall must also be several standard errors). Lines of another batch size are left out.
@@ -22,6 +22,34 @@ sample AS (
     SELECT s.* FROM commit_sample s JOIN usual u
         ON u.run = s.run AND u.kind = s.kind AND coalesce(s.running, 1) = u.running
     WHERE s.ctx_len > 0
+),
+-- Each text has an acceptance of its own: three texts at three lengths fall in order by chance.
+-- A witness is a request (a stretch of decode lines without a prompt between them) at a length;
+-- the order of all of them (Kendall's tau) must be more than chance.
+told AS (
+    SELECT s.run, s.kind, s.source, s.line, s.ctx_len, s.commit_len, coalesce(d.rank, '') AS rank,
+        coalesce(t.request, '') AS request, coalesce(d.after_prefill, false) AS after_prefill
+    FROM sample s
+    LEFT JOIN decode d ON s.kind = 'decode' AND d.source = s.source AND d.line = s.line
+    LEFT JOIN step t ON s.kind = 'step' AND t.source = s.source AND t.line = s.line
+),
+texted AS (
+    SELECT *, sum(CASE WHEN fresh THEN 1 ELSE 0 END) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS text
+    FROM (SELECT *, after_prefill OR ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS fresh FROM told)
+),
+witness AS (
+    SELECT run, kind, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len
+    FROM texted GROUP BY run, kind, rank, request, text, round(3 * ln(ctx_len))
+    HAVING kind <> 'step' OR count(*) >= $per_bin
+),
+ranked AS (
+    SELECT *, count(*) OVER (PARTITION BY run, kind) AS n FROM witness
+    QUALIFY row_number() OVER (PARTITION BY run, kind ORDER BY hash(ctx_len, commit_len)) <= 1000
+),
+ordered AS (
+    SELECT a.run, a.kind, sum(sign(b.commit_len - a.commit_len)) AS score, any_value(least(a.n, 1000)) AS n
+    FROM ranked a JOIN ranked b ON b.run = a.run AND b.kind = a.kind AND b.ctx_len > a.ctx_len
+    GROUP BY a.run, a.kind
 ),
 extent AS (
     SELECT run, kind, ln(min(ctx_len)) AS low, ln(max(ctx_len)) AS high FROM sample GROUP BY run, kind
@@ -59,10 +87,11 @@ SELECT
     run,
     format('commit length falls from {:.2f} at {:,.0f} tokens of context to {:.2f} at {:,.0f}', shortest_commit_len, shortest_ctx, longest_commit_len, longest_ctx) AS message,
     shortest_commit_len, longest_commit_len, shortest_ctx, longest_ctx, explained AS share_explained_by_context, lines
-FROM summed JOIN edge USING (run, kind)
+FROM summed JOIN edge USING (run, kind) JOIN ordered USING (run, kind)
 WHERE bins >= 3 AND monotone
     AND long_commit_len - 1 < (1 - $drop) * (short_commit_len - 1)
     AND long_commit_len < (1 - $drop / 2) * short_commit_len
     AND short_commit_len - long_commit_len > 4 * error
+    AND score < -$order * sqrt(n * (n - 1) * (2 * n + 5) / 18)
     AND (kind = 'step' OR explained >= $explained)
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY bins DESC, kind) = 1

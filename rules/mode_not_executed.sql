@@ -38,11 +38,14 @@ logged AS (
                 THEN format('{} was asked for, but the verification that ran is {}''s', a.algorithm, h.verifier)
             WHEN a.shadow AND h.tree_started > 0 AND h.shadowed = 0
                 THEN format('shadow-linear {} was asked for, but the line that announces the mode is missing', a.algorithm)
+            -- DFLASH_DDTREE announces itself at its first verification only
             WHEN a.tree AND coalesce(h.tree_started, 0) + coalesce(h.tree_verified, 0) = 0 AND h.chain_started > 0
+                AND (a.algorithm <> 'DFLASH_DDTREE' OR s.lines >= $lines)
                 THEN format('{} was asked for, but the worker that was initialised is another', a.algorithm)
             WHEN a.tree AND c.run IS NULL AND h.run IS NULL AND t.complete AND s.lines >= $lines
                 THEN format('{} was asked for, but none of its lines is in the log: no worker initialised, no verification', a.algorithm)
-            WHEN a.tree AND c.run IS NULL AND h.tree_started > 0 AND coalesce(h.tree_verified, 0) = 0 AND s.lines >= $lines
+            WHEN a.tree AND a.algorithm <> 'TREEFLASH'  -- which reports none
+                AND c.run IS NULL AND h.tree_started > 0 AND coalesce(h.tree_verified, 0) = 0 AND s.lines >= $lines
                 THEN format('the {} worker was initialised, but no verification of it is reported while {} decode lines are', a.algorithm, s.lines)
         END AS message,
         a.algorithm AS asked, coalesce(h.verifier, 'nothing') AS verified_by,

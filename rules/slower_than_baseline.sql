@@ -11,14 +11,14 @@
 -- ]
 -- params   = { margin = 0.05, lines = 5 }
 
--- Decode lines are compared at the same number of running requests, benchmarks where they sent
--- the same work.
+-- Decode lines are compared at the same number of running requests and about the same context,
+-- which both make a step dearer; benchmarks where they sent the same work.
 WITH spec AS (SELECT run FROM run WHERE speculates),
 batch AS (
-    SELECT run, running, count(*) AS rows, median(tokens_per_s) AS tokens_per_s, median(commit_len) AS commit_len,
+    SELECT run, running, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, count(*) AS rows, median(tokens_per_s) AS tokens_per_s, median(commit_len) AS commit_len,
         median(running * 1000 / tokens_per_s * coalesce(commit_len, 1)) AS step_ms,
         arg_min(cite(source, line), line, 4) AS lines
-    FROM decode WHERE usable AND NOT after_prefill GROUP BY run, running
+    FROM decode WHERE usable AND NOT after_prefill GROUP BY run, running, length
     HAVING count(*) >= $lines
 ),
 decoded AS (
@@ -26,7 +26,7 @@ decoded AS (
         s.commit_len, s.step_ms / b.step_ms AS break_even, s.step_ms, b.step_ms AS baseline_step_ms,
         list_concat(s.lines[:2], b.lines[:2]) AS lines, s.rows + b.rows AS weight
     FROM baseline p JOIN spec ON spec.run = p.run
-    JOIN batch s ON s.run = p.run JOIN batch b ON b.run = p.against AND b.running = s.running
+    JOIN batch s ON s.run = p.run JOIN batch b ON b.run = p.against AND b.running = s.running AND b.length = s.length
     QUALIFY row_number() OVER (PARTITION BY s.run, b.run ORDER BY s.rows + b.rows DESC) = 1
 ),
 bench AS (

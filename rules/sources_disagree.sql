@@ -1,13 +1,13 @@
 -- title    = "Two sources of the same figure disagree"
 -- severity = "medium"
--- needs    = { request = [], commit_sample = [], decode = [], run = ["speculates"], event = [] }
+-- needs    = { request = [], commit_sample = [], decode = [], run = ["speculates"], event = [], benchmark = [] }
 -- applies  = "speculates AND served"
 -- why      = "A record's counters are tied to each other: accept length = tokens / steps, the histogram counts every step once, a step proposes the same number of drafts each time. The log, the records and the benchmark of one run count the same steps. Where they do not fit, one of them is computed from something else."
 -- fix      = [
 --   "Trust the source that holds raw counts (steps, tokens, histogram) over the one that holds a ratio.",
 --   "Check which of them counts the bonus token, and whether the benchmark read a lifetime mean of an older server.",
 -- ]
--- params   = { tolerance = 0.08, growth = 0.15, steps = 200 }
+-- params   = { tolerance = 0.08, growth = 0.15, steps = 200, coverage = 0.7 }
 
 -- Residues that are no fault: the token that prefill makes, and what a stop cuts off the last step.
 WITH width AS (
@@ -38,11 +38,20 @@ records AS (
         arg_min(cite(source, line), line, 4) FILTER (message IS NOT NULL) AS lines
     FROM record JOIN (SELECT run, count(*) AS total FROM record GROUP BY run) USING (run) GROUP BY run HAVING count(message) > 0
 ),
--- The same quantity from two kinds of source; both must stand for enough steps.
+-- The same quantity from two kinds of source; both must stand for enough steps, and for the same
+-- traffic: other clients, or a log that was cut, make other text.
 mean AS (
     SELECT run, kind, sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(steps) AS steps, count(*) AS rows,
         coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, arg_min(cite(source, line), line) AS place
     FROM commit_sample WHERE kind IN ('decode', 'request', 'benchmark') GROUP BY run, kind
+),
+volume AS (
+    SELECT run, 'decode' AS kind, sum(decode.running * commit_len) * any_value(coalesce(log_interval, 40)) AS tokens
+    FROM decode JOIN run USING (run) WHERE complete GROUP BY run
+    UNION ALL
+    SELECT run, 'request', sum(completion_tokens) FROM request GROUP BY run
+    UNION ALL
+    SELECT run, 'benchmark', sum(output_tokens) FROM benchmark GROUP BY run
 ),
 kinds AS (
     SELECT a.run, format('commit length is {:.2f} by the {} and {:.2f} by the {}', a.commit_len, a.name, b.commit_len, b.name) AS message,
@@ -50,7 +59,9 @@ kinds AS (
     FROM (SELECT *, CASE kind WHEN 'decode' THEN 'decode lines' WHEN 'request' THEN 'response records' ELSE 'benchmark' END AS name FROM mean) a
     JOIN (SELECT *, CASE kind WHEN 'decode' THEN 'decode lines' WHEN 'request' THEN 'response records' ELSE 'benchmark' END AS name FROM mean) b
         ON a.run = b.run AND a.kind < b.kind
+    JOIN volume va ON va.run = a.run AND va.kind = a.kind JOIN volume vb ON vb.run = b.run AND vb.kind = b.kind
     WHERE a.steps >= $steps AND b.steps >= $steps
+        AND least(va.tokens, vb.tokens) >= $coverage * greatest(va.tokens, vb.tokens)
         AND abs(a.commit_len - b.commit_len) > $tolerance * least(a.commit_len, b.commit_len) + 4 * sqrt(a.error ** 2 + b.error ** 2)
 ),
 -- With page size 1 the token counter grows by what is committed. A ratio that holds but is not 1

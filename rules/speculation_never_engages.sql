@@ -26,7 +26,8 @@ work AS (
         FROM decode WHERE usable GROUP BY run
         UNION ALL
         SELECT run, count(*), coalesce(sum(completion_tokens), 0), arg_min(cite(source, line), line, 4)
-        FROM request GROUP BY run
+        -- `usage` alone never counts drafts, and an answer of one token comes from prefill
+        FROM request WHERE completion_tokens > 1 AND (e2e_s IS NOT NULL OR tokens_per_s IS NOT NULL) GROUP BY run
     ) GROUP BY run
 ),
 accepting AS (

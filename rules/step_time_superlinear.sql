@@ -22,9 +22,12 @@ WITH best AS (  -- measured times where there are enough; batches of the usual s
     FROM time_sample WHERE stage = 'step' GROUP BY run, kind, measured HAVING count(*) >= 8
 ),
 sample AS (
-    SELECT t.*, round(6 * ln(t.ctx_len)) AS bin
-    FROM time_sample t JOIN best b ON b.nth = 1 AND b.run = t.run AND b.kind = t.kind AND b.measured = t.measured
-    WHERE coalesce(t.running, 1) BETWEEN 0.7 * b.running AND 1.4 * b.running
+    SELECT *, round(6 * ln(ctx_len)) AS bin FROM (
+        -- attention pays for every token of the batch: a smaller batch counts as a shorter context
+        SELECT t.* REPLACE (t.ctx_len * coalesce(t.running, 1) / b.running AS ctx_len)
+        FROM time_sample t JOIN best b ON b.nth = 1 AND b.run = t.run AND b.kind = t.kind AND b.measured = t.measured
+        WHERE coalesce(t.running, 1) BETWEEN 0.7 * b.running AND 1.4 * b.running
+    )
 ),
 bin AS (
     SELECT run, any_value(measured) AS measured, bin, median(ctx_len) AS ctx, median(ms) AS ms, count(*) AS rows,

@@ -10,8 +10,9 @@ WITH counted AS (
     SELECT a.run, a.source, a.line, a.step_ms, coalesce(a.commit_len, a.accepted_drafts + 1) AS commit_len,
         coalesce(a.batch, d.running) AS running, coalesce(a.tokens_per_s, d.tokens_per_s) AS tokens_per_s
     FROM acceptance a
-    ASOF LEFT JOIN (SELECT * FROM decode WHERE usable) d ON d.run = a.run AND d.source = a.source AND d.line <= a.line
-    WHERE a.step_ms > 0
+    ASOF LEFT JOIN decode d ON d.run = a.run AND d.source = a.source AND d.line <= a.line
+    -- the batch that a decode line shows is that of its last moment: it must have been the same before
+    WHERE a.step_ms > 0 AND (d.steady OR (a.batch IS NOT NULL AND a.tokens_per_s IS NOT NULL))
     UNION ALL
     SELECT run, source, line, step_ms, commit_len, coalesce(batch, 1), tokens_per_s
     FROM step WHERE step_ms > 0 AND tokens_per_s > 0 AND NOT coalesce(warmup, false)

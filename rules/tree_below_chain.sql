@@ -1,6 +1,6 @@
 -- title    = "Tree verification commits less than the chain"
 -- severity = "critical"
--- needs    = { commit_sample = ["commit_len"], chain = ["against"], run = [] }
+-- needs    = { commit_sample = ["commit_len"], chain = ["against"], run = [], prefill = [], request = [], step = [] }
 -- enough   = { commit_sample = 5 }
 -- applies  = "tree AND served"
 -- enable   = "run the same prompts with linear verification and analyse both runs together"
@@ -11,10 +11,9 @@
 --   "Until both agree, trust no result of the tree, its text included.",
 -- ]
 -- explains = ["slower_than_baseline"]
--- params   = { margin = 0.05, errors = 3.0 }
+-- params   = { margin = 0.05, errors = 3.0, prompts = 0.5, length = 0.1 }
 
--- A tree of few nodes reaches less deep than a chain: where its budget could matter the gap must
--- be wide. Text at another context length is not the same text.
+-- Text at another context length is not the same text.
 -- Text changes slowly, so neighbouring rows are alike: the error is taken from ten stretches, not
 -- from single rows.
 WITH stretch AS (
@@ -28,15 +27,50 @@ sample AS (
         sum(rows) AS rows, median(ctx_len) AS ctx_len, flatten(list(lines ORDER BY lines[1].line)) AS lines
     FROM stretch GROUP BY run, kind HAVING sum(rows) >= CASE kind WHEN 'step' THEN 50 ELSE 5 END
 ),
+-- Other prompts are other text. Where both runs show their prompts' lengths, half of them must be
+-- the same, or the mean about the same.
+prompt AS (
+    SELECT run, 'prefill' AS seen, new_tokens + coalesce(cached_tokens, 0) AS tokens, new_requests AS prompts FROM prefill WHERE new_requests > 0
+    UNION ALL
+    SELECT run, 'request', prompt_tokens, 1 FROM request WHERE prompt_tokens > 0
+    UNION ALL
+    SELECT run, 'step', min(ctx_len), 1 FROM step WHERE request IS NOT NULL AND NOT coalesce(warmup, false) GROUP BY run, request HAVING min(ctx_len) > 0
+),
+mean_prompt AS (
+    SELECT run, seen, sum(tokens) / sum(prompts) AS length, count(DISTINCT tokens) AS lengths FROM prompt GROUP BY run, seen
+),
+stranger AS (
+    SELECT p.run, p.against FROM chain p
+    JOIN mean_prompt a ON a.run = p.run JOIN mean_prompt b ON b.run = p.against AND b.seen = a.seen
+    WHERE abs(a.length - b.length) > $length * least(a.length, b.length)
+        AND (SELECT count(DISTINCT x.tokens) FROM prompt x JOIN prompt y ON y.run = b.run AND y.seen = x.seen AND y.tokens = x.tokens
+             WHERE x.run = a.run AND x.seen = a.seen) < $prompts * least(a.lengths, b.lengths)
+),
+-- What the chain would commit if it reached no deeper than the tree can: all its nodes in a row
+-- where there is one candidate a depth, half of them where siblings take their share. Rows that
+-- are means take it from a geometric distribution with that mean.
+reach AS (
+    SELECT t.run, s.run AS against, s.kind, avg(CASE
+        WHEN t.depth IS NULL THEN s.commit_len
+        WHEN s.kind = 'step' THEN least(s.commit_len, t.depth + 1)
+        ELSE s.commit_len * (1 - (1 - 1 / greatest(s.commit_len, 1)) ** (t.depth + 1)) END) AS commit_len
+    FROM chain p
+    JOIN (SELECT run, CASE WHEN budget IS NULL THEN block - 1 ELSE least(budget / CASE WHEN top_k = 1 THEN 1 ELSE 2 END, block - 1) END AS depth
+          FROM run WHERE tree) t ON t.run = p.run
+    JOIN commit_sample s ON s.run = p.against
+    GROUP BY t.run, s.run, s.kind
+),
 compared AS (
-    SELECT t.run, c.run AS against, st.kind, st.commit_len, sc.commit_len AS chain_commit_len,
+    SELECT t.run, c.run AS against, st.kind, st.commit_len, sc.commit_len AS chain_commit_len, h.commit_len AS reach,
         sqrt(st.error ** 2 + sc.error ** 2) AS error, t.top_k, t.budget, list_concat(st.lines[:2], sc.lines[:2]) AS lines, st.rows + sc.rows AS rows
     FROM chain p
     JOIN run t ON t.run = p.run AND t.tree
     JOIN run c ON c.run = p.against
     JOIN sample st ON st.run = t.run
     JOIN sample sc ON sc.run = c.run AND sc.kind = st.kind
+    JOIN reach h ON h.run = t.run AND h.against = c.run AND h.kind = st.kind
     WHERE (t.draft_model IS NULL OR c.draft_model IS NULL OR t.draft_model = c.draft_model)
+        AND NOT EXISTS (FROM stranger x WHERE x.run = t.run AND x.against = c.run)
         AND (st.ctx_len IS NULL OR sc.ctx_len IS NULL OR (st.ctx_len <= 3 * sc.ctx_len AND sc.ctx_len <= 3 * st.ctx_len))
 )
 SELECT
@@ -47,6 +81,5 @@ SELECT
     1 - commit_len / chain_commit_len AS impact,
     commit_len, chain_commit_len, error, top_k, budget, lines
 FROM compared
-WHERE commit_len < chain_commit_len - $errors * error
-    AND commit_len < chain_commit_len * CASE WHEN coalesce(budget, 1000) + 1 >= 3 * chain_commit_len THEN 1 - $margin ELSE 0.8 END
+WHERE commit_len < reach - $errors * error AND commit_len < (1 - $margin) * reach
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY rows DESC, against) = 1

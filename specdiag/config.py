@@ -52,6 +52,11 @@ def load(path: Path | None) -> Config:
             )
         if not isinstance(value, KEYS[key]):
             raise SpecdiagError(f"key {key!r} must be a {KEYS[key].__name__}", str(found))
+    if any(not isinstance(values, dict) for values in data.get("params", {}).values()):
+        raise SpecdiagError(
+            "key 'params' must hold a table for each rule", str(found),
+            "write [params.RULE] with NAME = VALUE below it",
+        )  # fmt: skip
     home = found.parent
     return Config(
         fail_on=data.get("fail_on"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-from collections import Counter
 
 import duckdb
 
@@ -40,7 +39,7 @@ def read(file: Source, parser: Parser) -> Parsed:
     parsed = Parsed()
     db = records.connection()
     try:
-        columns = _columns(file)
+        event = _main(parser, _columns(file))
         db.execute(
             f"CREATE OR REPLACE TEMP TABLE block AS {_rows()} LIMIT {MOST_ROWS + 1}", [_path(file)]
         )
@@ -54,13 +53,13 @@ def read(file: Source, parser: Parser) -> Parsed:
         file.warn(f"only the first {MOST_ROWS:,} rows are read", "write it in several files")
     parsed.lines = rows
     parsed.refused = records.too_new(db, parser)
+    if not rows:
+        file.warn("this Parquet file has no rows", "record some steps")
     if parsed.refused or not rows:
         return parsed
     parsed.understood = rows
-    event = _main(parser, columns)
     file.quoted = lambda lines: _quote(file, lines)
-    keys = Counter(dict.fromkeys(columns, rows))
-    keys += records.keys_of(db, "block", parser, event)
+    keys = records.keys_of(db, "block", parser, event)
     records.project(db, parser, event, "block", keys, parsed)
     return parsed
 
@@ -99,7 +98,9 @@ def _quote(file: Source, lines: set[int]) -> dict[int, str]:
 
 
 def _path(file: Source) -> str:
-    return glob.escape(str(file.path))  # DuckDB takes every path for a pattern
+    path = str(file.path)
+    path.encode()  # raises UnicodeError for what DuckDB could not open
+    return glob.escape(path)  # it takes every path for a pattern
 
 
 def _first(error: Exception) -> str:

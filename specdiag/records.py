@@ -261,7 +261,7 @@ def _finite(one: Field, values: str) -> str:
         case "float":
             return f"CASE WHEN isfinite({value}) THEN {value} END"
         case "int":
-            return f"CASE WHEN abs({value}) < {LARGEST:.0f} THEN TRY_CAST({value} AS BIGINT) END"
+            return f"CASE WHEN abs({value}) <= {LARGEST:.0f} THEN TRY_CAST({value} AS BIGINT) END"
         case _:
             return value
 

@@ -20,6 +20,8 @@ from specdiag.errors import NOTHING_READ, Notice, SpecdiagError, reason
 
 BLOCK = 16 << 20  # bytes; smaller blocks cost time, larger ones memory
 LONGEST_LINE = 8 << 20  # bytes; a longer line is named and skipped
+LONGEST_RECORD = 64 << 20  # the same for JSON: a benchmark is one record with all its times
+MOST_LINES = 1 << 20  # a row costs memory however short it is
 HEAD = 256 << 10  # bytes that a format is recognised by
 # Real logs shrink tenfold, a bomb a thousandfold: past this ratio we stop reading.
 BOMB_RATIO, BOMB_FLOOR = 200, 256 << 20
@@ -42,7 +44,9 @@ class Source:
 
     def warn(self, what: str, help: str = "", line: int | None = None) -> None:
         where = self.name if line is None else f"{self.name}:{line}"
-        self.notices.append(Notice(what, where, help))
+        notice = Notice(what, where, help)
+        if notice not in self.notices:  # a file is looked at more than once
+            self.notices.append(notice)
 
     def size(self) -> int:
         try:
@@ -196,9 +200,13 @@ def blocks(
         while giant := _giant(data, longest):
             start, end = giant
             if start:
-                yield Block(data[:start], line)
+                yield from _parts(data[:start], line)
                 line += data.count(b"\n", 0, start)
-            source.warn(f"a line of more than {longest / (1 << 20):g} MB is skipped", line=line)
+            source.warn(
+                f"a line of more than {longest / (1 << 20):g} MB is skipped",
+                "the lines around it are read",
+                line,
+            )
             if end < 0:
                 data, dropping = b"", True
             else:
@@ -206,10 +214,21 @@ def blocks(
         cut = _cut(data, boundary)
         rest = data[cut:]
         if cut:
-            yield Block(data[:cut], line)
+            yield from _parts(data[:cut], line)
             line += data.count(b"\n", 0, cut)
     if rest:
         yield Block(rest, line)
+
+
+def _parts(data: bytes, line: int) -> Iterator[Block]:
+    """Whole lines as a block, or as several where they are very many."""
+    size = len(data) // (data.count(b"\n") // MOST_LINES + 1) + 1
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + size - 1) + 1 or len(data)
+        part = data[start:end]
+        yield Block(part, line)
+        start, line = end, line + part.count(b"\n")
 
 
 def _giant(data: bytes, longest: int) -> tuple[int, int] | None:
@@ -245,7 +264,7 @@ def _chunks(source: Source, size: int) -> Iterator[bytes]:
                 if not unpacked and chunk[:2] in UTF16:
                     decoder = codecs.getincrementaldecoder(UTF16[chunk[:2]])("replace")
                 unpacked += len(chunk)
-                done = bool(problem) or not chunk
+                done = len(chunk) < size  # at the end, or a log that grows would never end
                 if decoder:
                     chunk = decoder.decode(chunk, done).encode()
                 if chunk:
@@ -261,7 +280,7 @@ def _chunks(source: Source, size: int) -> Iterator[bytes]:
                     )
                     return
     except OSError as error:
-        source.warn(reason(error))
+        source.warn(f"not read: {reason(error)}", "it needs a file that you may read")
 
 
 def _open(path: Path) -> BinaryIO:
@@ -279,7 +298,10 @@ def head(source: Source) -> bytes:
     """The first lines of a file, unpacked: what its format is recognised by."""
     if source.magic() == PARQUET:
         return PARQUET
-    for block in blocks(_quiet(source), size=HEAD):
+    start = next(_chunks(source, HEAD), b"")
+    if start.lstrip()[:1] in (b"{", b"[") and b"\n" not in start:
+        return start  # a long record says soon enough what it is
+    for block in blocks(source, size=HEAD):
         cut = block.data.rfind(b"\n", 0, HEAD) + 1
         return block.data[: cut or HEAD]
     return b""
@@ -292,15 +314,19 @@ def quote(source: Source, lines: set[int]) -> dict[int, str]:
     found: dict[int, str] = {}
     wanted = sorted(lines)
     for block in _readable(source):
-        count = block.data.count(b"\n") + 1
+        count = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
         here = [n for n in wanted if block.line <= n < block.line + count]
         if here:
             texts = block.data.split(b"\n")
             for n in here:
-                found[n] = texts[n - block.line].decode("utf-8", "replace").rstrip("\r")
+                found[n] = _text(texts[n - block.line])
         if wanted and block.line > wanted[-1]:
             break
     return found
+
+
+def _text(line: bytes) -> str:
+    return line.replace(b"\0", b"").decode("utf-8", "replace").lstrip("\ufeff").rstrip("\r")
 
 
 def _readable(source: Source) -> Iterator[Block]:
@@ -310,7 +336,7 @@ def _readable(source: Source) -> Iterator[Block]:
         whole = b"".join(block.data for block in blocks(quiet, longest=sys.maxsize))
         yield Block(document.split(whole), 1)
     else:
-        yield from blocks(quiet)
+        yield from blocks(quiet, longest=LONGEST_RECORD)
 
 
 def _quiet(source: Source) -> Source:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-from specdiag import cli, diagnosis, source
+from specdiag import bundled, cli, diagnosis, parser, rule, source
 from specdiag.diagnosis import Diagnosis
 from specdiag.parser import Parser
 from specdiag.rule import Rule
@@ -17,9 +20,32 @@ from specdiag.store import Store
 
 ROOT = Path(__file__).parents[1]
 
+# The same examples in every run, so that a change that breaks a test is the change just made.
+settings.register_profile(
+    "specdiag", derandomize=True, deadline=None, print_blob=False,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+settings.load_profile("specdiag")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite tests/expected")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def load_bundled_files_once() -> Iterator[None]:
+    """Reading all of parsers/ and rules/ for every command would be a third of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (parser, rule):
+            patch.setattr(module, "load", _once(module.load))
+        yield
+
+
+def _once(load: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    cached = functools.cache(load)
+    return lambda path: (
+        cached(path) if path.parent in (bundled.PARSERS, bundled.RULES) else load(path)
+    )
 
 
 @pytest.fixture(scope="session")

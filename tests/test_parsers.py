@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdiag import bundled, diagnosis, parser, source, store
@@ -139,11 +139,13 @@ def read(text, name="sglang_server"):
 
 @pytest.mark.parametrize("place", [", #queue-req", ", accept len", " #running-req"])
 def test_an_unknown_label_is_kept_and_counted(tmp_path, load, place):
-    text = DECODE.replace(place, f"{', ' if place[0] == ',' else ' '}moon phase: 0.25, {place.lstrip(', ')}")
+    text = DECODE.replace(
+        place, f"{', ' if place[0] == ',' else ' '}moon phase: 0.25, {place.lstrip(', ')}"
+    )
     log = tmp_path / "server.log"
     log.write_text(f"{DECODE}\n{text}\n{text}\n")
     filled = load(log)
-    assert filled.rows("SELECT \"table\", name, lines FROM unread") == [
+    assert filled.rows('SELECT "table", name, lines FROM unread') == [
         {"table": "decode", "name": "moon phase", "lines": 2}
     ]
     first, second, third = filled.rows("SELECT * EXCLUDE (line, idle, usable, steady) FROM decode")
@@ -184,7 +186,9 @@ def test_records_of_pairs_that_share_a_line_are_kept_apart():
 
 
 def test_an_unknown_pair_is_kept():
-    (row,) = rows(read("[2026-03-14 10:21:07] DDTREE metrics: commit_len=2 moon=full"), "acceptance")
+    (row,) = rows(
+        read("[2026-03-14 10:21:07] DDTREE metrics: commit_len=2 moon=full"), "acceptance"
+    )
     assert row["commit_len"] == 2.0 and json.loads(row["extra"]) == {"moon": "full"}
 
 
@@ -268,7 +272,7 @@ VARIANTS = {
 def read_all(folder, logs, parsers=PARSERS):
     """The decode rows of each of some logs, which are read together but are runs of their own."""
     files = []
-    for name, data in logs.items():
+    for data in logs.values():
         path = folder / str(len(files)) / "server.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -360,7 +364,12 @@ def test_a_torn_line_is_marked_and_keeps_what_it_has(decoded):
     found = decoded(log_of([*LOG, torn]))
     assert [row["complete"] for row in found].count(False) == 1
     (row,) = (row for row in found if not row["complete"])
-    assert (row["running"], row["tokens"], row["accept_len"], row["usable"]) == (2, 1600, None, False)
+    assert (row["running"], row["tokens"], row["accept_len"], row["usable"]) == (
+        2,
+        1600,
+        None,
+        False,
+    )
 
 
 @pytest.mark.parametrize("size", [64, 300, 1000])
@@ -433,7 +442,9 @@ def test_sums_are_exactly_what_was_written(tmp_path, load, seed):
         assert [row[column] for row in found] == said, column
         if column not in ("graph", "iteration"):
             (total,) = filled.rows(f"SELECT sum({column}::DECIMAL(18, 2)) AS sum FROM decode")
-            assert float(total["sum"]) == pytest.approx(sum(v for v in said if v is not None), abs=1e-6)
+            assert float(total["sum"]) == pytest.approx(
+                sum(v for v in said if v is not None), abs=1e-6
+            )
     more = sum("moon phase" in text for text, _ in lines)
     assert filled.rows("SELECT name, lines FROM unread") == [{"name": "moon phase", "lines": more}]
 
@@ -443,14 +454,18 @@ def test_sums_are_exactly_what_was_written(tmp_path, load, seed):
 
 def rated(formula, pairs, width=None):
     """A log whose lines have these accept lengths and the rate that a release makes of them."""
-    server = SERVER.replace("speculative_num_draft_tokens=4", f"speculative_num_draft_tokens={width}")
+    server = SERVER.replace(
+        "speculative_num_draft_tokens=4", f"speculative_num_draft_tokens={width}"
+    )
     lines = [
         DECODES[0].replace("accept len: 2.50", f"accept len: {length:.2f}")
         .replace("accept rate: 0.50", f"accept rate: {formula(length):.2f}")
         .replace("#token: 640", f"#token: {640 + n}")
         for n, length in enumerate(pairs)
     ]  # fmt: skip
-    return log_of([server if width else SERVER.replace("speculative_num_draft_tokens=4, ", ""), *lines])
+    return log_of(
+        [server if width else SERVER.replace("speculative_num_draft_tokens=4, ", ""), *lines]
+    )
 
 
 LENGTHS = [round(1.1 + 0.07 * n, 2) for n in range(40)]
@@ -503,10 +518,7 @@ VARIANT = st.tuples(
 )
 
 
-@settings(
-    max_examples=15, deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+@settings(max_examples=15)
 @given(several=st.lists(VARIANT, min_size=8, max_size=8))
 def test_noise_and_wrappers_change_no_row(tmp_path, plain, several):
     logs = {}

@@ -143,9 +143,7 @@ def test_fires_on_a_sample(path, sample):
     )
 
 
-@pytest.mark.parametrize(
-    "path", HEALTHY, ids=lambda p: str(p.relative_to(ROOT / "sample_logs"))
-)
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda p: str(p.relative_to(ROOT / "sample_logs")))
 def test_is_silent_on_a_healthy_log(path, sample, diagnose):
     top = path.parent.name == "sample_logs"
     found = sample(path.name) if top else diagnose(path)
@@ -228,9 +226,7 @@ def test_no_rows_of_what_it_needs_is_not_applicable(decide):
 
 
 def test_a_condition_that_is_false_is_not_applicable(decide):
-    result, findings = decide(
-        '{ decode = ["running"] }', '-- applies = "speculates"', lines=PLAIN
-    )
+    result, findings = decide('{ decode = ["running"] }', '-- applies = "speculates"', lines=PLAIN)
     assert (result.result, findings) == ("not applicable", [])
 
 

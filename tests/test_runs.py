@@ -29,7 +29,9 @@ def life(minute, count=3, rank="TP0", algorithm="EAGLE3", arguments=True):
 
 
 def step(**values):
-    return json.dumps({"step": 1, "rid": "r", "accepted_depth": 1, "commit_len": 2, **values}) + "\n"
+    return (
+        json.dumps({"step": 1, "rid": "r", "accepted_depth": 1, "commit_len": 2, **values}) + "\n"
+    )
 
 
 def request(**values):
@@ -165,7 +167,9 @@ def test_files_that_share_a_stem_are_a_run(runs):
 
 
 def test_the_same_name_in_two_folders_stays_apart(runs):
-    found = runs({"a/server.log": life(1), "b/server.log": life(1, count=2)}, "a/server.log", "b/server.log")
+    found = runs(
+        {"a/server.log": life(1), "b/server.log": life(1, count=2)}, "a/server.log", "b/server.log"
+    )
     assert sorted(found.values()) == [2, 3] and len(found) == 2
     assert all(name.endswith("server") for name in found)
 
@@ -217,7 +221,9 @@ def test_arms_beside_a_server_log_keep_their_own_name(runs):
 
 def test_runs_of_a_folder_can_be_compared(tmp_path, load):
     (tmp_path / "on.log").write_text(life(1))
-    (tmp_path / "off.log").write_text(life(30, algorithm=None).replace("accept len: 2.50, accept rate: 0.50, ", ""))
+    (tmp_path / "off.log").write_text(
+        life(30, algorithm=None).replace("accept len: 2.50, accept rate: 0.50, ", "")
+    )
     filled = load(tmp_path)
     assert filled.rows("SELECT * FROM baseline") == [{"run": "on", "against": "off"}]
     assert filled.rows("SELECT * FROM chain") == [{"run": "off", "against": "on"}]

@@ -1,0 +1,124 @@
+"""Tiny random models. Torch is imported only when a test asks for one: it may not be installed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+VOCAB = 53
+SHAPE = {
+    "vocab_size": VOCAB,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+}
+KINDS = {
+    "full": ("full_attention",) * 3,
+    "sliding": ("sliding_attention", "full_attention", "sliding_attention"),
+    "hybrid": ("linear_attention", "sliding_attention", "linear_attention", "full_attention"),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    """Every kind of target in turn."""
+    return request.param
+
+
+@pytest.fixture
+def make_target():
+    """`make_target(kind, **changes)`: a random target with a window of 6 and sharp logits."""
+    import torch
+
+    from specdiag.ddtree.architecture import Architecture, Recurrence, Rope
+    from specdiag.ddtree.model import Target
+
+    def make(kind="full", **changes):
+        torch.manual_seed(7)
+        types = KINDS[kind]
+        values = {
+            **SHAPE,
+            "layer_types": types,
+            "rope": {each: Rope() for each in sorted({*types} - {"linear_attention"})},
+            "sliding_window": 6 if "sliding_attention" in types else None,
+            "recurrence": Recurrence(2, 4, 6, 5, 4) if "linear_attention" in types else None,
+            **changes,
+        }
+        return Target.random(Architecture(**values), std=0.3).eval().requires_grad_(False)
+
+    return make
+
+
+@pytest.fixture
+def make_drafter():
+    """`make_drafter(**changes)`: a random drafter; all its layers slide but the last."""
+    import torch
+
+    from specdiag.ddtree.architecture import DraftArchitecture, Rope
+    from specdiag.ddtree.drafter import Drafter
+
+    def make(seed=8, **changes):
+        torch.manual_seed(seed)
+        yarn = Rope(10_000.0, "yarn", 4.0, 16)
+        values = {
+            **SHAPE,
+            "layer_types": ("sliding_attention", "sliding_attention", "full_attention"),
+            "rope": {"sliding_attention": Rope(), "full_attention": yarn},
+            "sliding_window": 5,
+            "block_size": 7,
+            "num_target_layers": 3,
+            "mask_token_id": VOCAB - 1,
+            "target_layer_ids": (0, 2),
+            **changes,
+        }
+        drafter = Drafter.random(DraftArchitecture(**values), std=0.3)
+        return drafter.eval().requires_grad_(False)
+
+    return make
+
+
+@pytest.fixture
+def make_tree():
+    """`make_tree(rows, seed)`: parents of a random tree, -1 at the root, and its mask."""
+    import torch
+
+    def make(rows, seed=0):
+        draw = random.Random(seed)
+        parents = [-1] + [draw.randrange(max(0, row - 4), row) for row in range(1, rows)]
+        mask = torch.zeros(rows, rows, dtype=torch.bool)
+        for row in range(rows):
+            for seen in path(parents, row):
+                mask[row, seen] = True
+        return parents, mask
+
+    return make
+
+
+def path(parents, row):
+    """The rows from the root to `row`."""
+    rows = []
+    while row >= 0:
+        rows.append(row)
+        row = parents[row]
+    return rows[::-1]
+
+
+@pytest.fixture
+def path_to():
+    """`path_to(parents, row)`: the rows from the root to a row."""
+    return path
+
+
+@pytest.fixture
+def tokens():
+    """`tokens(count, seed)`: random token ids, without the mask id."""
+
+    def draw(count, seed=0):
+        source = random.Random(seed)
+        return [source.randrange(VOCAB - 1) for _ in range(count)]
+
+    return draw
