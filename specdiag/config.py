@@ -57,6 +57,9 @@ def load(path: Path | None) -> Config:
             "key 'params' must hold a table for each rule", str(found),
             "write [params.RULE] with NAME = VALUE below it",
         )  # fmt: skip
+    for key in ("rules", "parsers", "require"):
+        if not all(isinstance(name, str) for name in data.get(key, [])):
+            raise SpecdiagError(f"key {key!r} must be a list of names", str(found))
     home = found.parent
     return Config(
         fail_on=data.get("fail_on"),

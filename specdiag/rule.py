@@ -14,10 +14,13 @@ are the finding's values. The header:
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -222,12 +225,16 @@ def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
 
 def plain(value: Any) -> Any:
     """A value as JSON has it, floats with as many digits as anybody wants to read."""
+    if isinstance(value, Decimal):
+        value = float(value)
     if isinstance(value, float):
-        return float(f"{value:.6g}")
-    if isinstance(value, list):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (date, datetime)):
+        return value.isoformat()
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return str(value)

@@ -128,7 +128,7 @@ def bad_files(folder: Path) -> dict[str, str]:
     (folder / "broken.parquet").write_bytes(b"PAR1" + b"\xff" * 100)
     (folder / "cut.log.gz").write_bytes(gzip.compress(LINE.encode())[:10])
     (folder / "cut.log.zst").write_bytes(zstandard.compress(LINE.encode())[:12])
-    (folder / "later.jsonl").write_text('{"record":"step","schema":2,"parents":[-1]}\n')
+    (folder / "later.jsonl").write_text('{"record":"step","schema":2,"step":1}\n')
     (folder / "gone.log").symlink_to("nowhere")
     (folder / "self.log").symlink_to("self.log")
     os.mkfifo(folder / "pipe.log")

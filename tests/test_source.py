@@ -273,7 +273,7 @@ def test_very_many_lines_come_in_smaller_blocks(
 def test_lines_are_quoted_from_packed_files_also_after_a_giant_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: object
 ) -> None:
-    monkeypatch.setattr(source, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(source, "LONGEST_RECORD", 1000)
     path = tmp_path / "x"
     path.write_bytes(pack(b"one\n" + b"y" * 5000 + b"\nthree\r\nfo\0ur"))  # type: ignore[operator]
     assert source.quote(Source("x", path), {1, 2, 3, 4, 99}) == {1: "one", 3: "three", 4: "four"}

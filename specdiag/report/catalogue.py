@@ -107,6 +107,8 @@ def table(filled: Store, sql: str, format: str) -> str:
     if format not in ("table", "csv", "json"):
         raise SpecdiagError(f"{format!r} is no format", "--format", "one of table, csv, json")
     try:
+        if not duckdb.extract_statements(sql):
+            raise duckdb.InvalidInputException("it asks nothing")
         cursor = filled.db.execute(sql)
         names = [column[0] for column in cursor.description or []]
         rows = [[plain(value) for value in row] for row in cursor.fetchall()]

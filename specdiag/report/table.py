@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 
 from specdiag.diagnosis import Diagnosis, Run
-from specdiag.report.text import MISSING, duration_ms, figure, visible
+from specdiag.report.text import MISSING, count, duration_ms, figure, visible
 
 # Where an accept length comes from, if not from the usual: decode lines or steps.
 _ACCEPT_FROM = {
@@ -73,7 +73,7 @@ def notes(run: Run) -> list[str]:
     drafts = run.facts.get("first_verify_drafts")
     if drafts is not None and run.facts.get("tree"):
         found.append(
-            f"the first verification accepted {drafts:g} drafts: the path ran once, "
+            f"the first verification accepted {count(round(drafts), 'draft')}: the path ran once, "
             "which is a sign of life and no statistic"
         )
     return found
