@@ -10,7 +10,7 @@
 --   "Use a drafter tuned for long contexts, or its window setting; check its RoPE scaling.",
 --   "Until then limit speculation, or the number of drafts, beyond the length where the commit length crosses break-even.",
 -- ]
--- params   = { drop = 0.25, range = 3.0, explained = 0.75, per_bin = 5, order = 2.4 }
+-- params   = { drop = 0.25, range = 3.0, per_bin = 5, chance = 2.4, order = 0.4 }
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines (or steps: they scatter, so
 -- the fall must also be several standard errors). Lines of another batch size are left out.
@@ -88,10 +88,9 @@ SELECT
     format('commit length falls from {:.2f} at {:,.0f} tokens of context to {:.2f} at {:,.0f}', shortest_commit_len, shortest_ctx, longest_commit_len, longest_ctx) AS message,
     shortest_commit_len, longest_commit_len, shortest_ctx, longest_ctx, explained AS share_explained_by_context, lines
 FROM summed JOIN edge USING (run, kind) JOIN ordered USING (run, kind)
-WHERE bins >= 3 AND monotone
+WHERE bins >= 3
     AND long_commit_len - 1 < (1 - $drop) * (short_commit_len - 1)
     AND long_commit_len < (1 - $drop / 2) * short_commit_len
     AND short_commit_len - long_commit_len > 4 * error
-    AND score < -$order * sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    AND (kind = 'step' OR explained >= $explained)
+    AND score < -$chance * sqrt(n * (n - 1) * (2 * n + 5) / 18) AND score < -$order * n * (n - 1) / 2
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY bins DESC, kind) = 1

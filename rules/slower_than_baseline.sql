@@ -11,46 +11,64 @@
 -- ]
 -- params   = { margin = 0.05, lines = 5 }
 
--- Decode lines are compared at the same number of running requests and about the same context,
--- which both make a step dearer; benchmarks where they sent the same work.
+-- Decode lines are compared in cells of the same number of running requests and about the same
+-- context, which both make a step dearer; each cell weighs as much as its thinner side. Benchmarks
+-- are compared where they sent the same work: by throughput, or by the time of a token where the
+-- client's own pace sets the throughput.
 WITH spec AS (SELECT run FROM run WHERE speculates),
-batch AS (
-    SELECT run, running, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, count(*) AS rows, median(tokens_per_s) AS tokens_per_s, median(commit_len) AS commit_len,
+cell AS (
+    SELECT run, running, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, count(*) AS rows,
+        median(tokens_per_s) AS tokens_per_s, median(commit_len) AS commit_len,
         median(running * 1000 / tokens_per_s * coalesce(commit_len, 1)) AS step_ms,
+        coalesce(var_samp(ln(tokens_per_s)), 0.02) / count(*) AS variance,
         arg_min(cite(source, line), line, 4) AS lines
     FROM decode WHERE usable AND NOT after_prefill GROUP BY run, running, length
-    HAVING count(*) >= $lines
+),
+paired AS (
+    SELECT s.run, b.run AS against, s.running, least(s.rows, b.rows) AS weight, ln(s.tokens_per_s) AS speed, ln(b.tokens_per_s) AS baseline_speed,
+        ln(s.step_ms) AS step, ln(b.step_ms) AS baseline_step, s.commit_len, s.variance + b.variance AS variance,
+        list_concat(s.lines[:2], b.lines[:2]) AS lines
+    FROM baseline p JOIN spec ON spec.run = p.run
+    JOIN cell s ON s.run = p.run JOIN cell b ON b.run = p.against AND b.running = s.running AND b.length = s.length
 ),
 decoded AS (
-    SELECT s.run, b.run AS against, s.running, s.tokens_per_s, b.tokens_per_s AS baseline_tokens_per_s,
-        s.commit_len, s.step_ms / b.step_ms AS break_even, s.step_ms, b.step_ms AS baseline_step_ms,
-        list_concat(s.lines[:2], b.lines[:2]) AS lines, s.rows + b.rows AS weight
-    FROM baseline p JOIN spec ON spec.run = p.run
-    JOIN batch s ON s.run = p.run JOIN batch b ON b.run = p.against AND b.running = s.running AND b.length = s.length
-    QUALIFY row_number() OVER (PARTITION BY s.run, b.run ORDER BY s.rows + b.rows DESC) = 1
+    SELECT run, against, CASE WHEN min(running) = max(running) THEN format('{}', min(running)) ELSE format('{} to {}', min(running), max(running)) END AS running,
+        exp(sum(weight * speed) / sum(weight)) AS tokens_per_s, exp(sum(weight * baseline_speed) / sum(weight)) AS baseline_tokens_per_s,
+        exp(sum(weight * (speed - baseline_speed)) / sum(weight)) AS speed_up, sqrt(sum(weight ** 2 * variance)) / sum(weight) AS error,
+        sum(weight * commit_len) / sum(weight) AS commit_len,
+        exp(sum(weight * step) / sum(weight)) AS step_ms, exp(sum(weight * baseline_step) / sum(weight)) AS baseline_step_ms,
+        arg_max(lines, weight) AS lines, sum(weight) AS weight
+    FROM paired GROUP BY run, against HAVING sum(weight) >= $lines
 ),
+-- Means of two clients are compared where both are of the same kind; a token's time wins.
 bench AS (
     SELECT s.run, b.run AS against, NULL AS running, s.tokens_per_s, b.tokens_per_s AS baseline_tokens_per_s,
-        s.accept_len AS commit_len, s.accept_len * coalesce(s.mean_tpot_ms / b.mean_tpot_ms, b.tokens_per_s / s.tokens_per_s) AS break_even,
-        NULL AS step_ms, NULL AS baseline_step_ms,
+        CASE WHEN coalesce(s.request_rate, 'inf') ILIKE 'inf%' THEN s.tokens_per_s / b.tokens_per_s
+             ELSE coalesce(b.mean_tpot_ms / s.mean_tpot_ms, b.mean_e2e_ms / s.mean_e2e_ms, s.tokens_per_s / b.tokens_per_s) END AS speed_up, 0 AS error,
+        s.accept_len AS commit_len,
+        NULL AS step_ms, NULL AS baseline_step_ms, s.accept_len * coalesce(s.mean_tpot_ms / b.mean_tpot_ms, b.tokens_per_s / s.tokens_per_s) AS break_even,
+        NOT coalesce(s.request_rate, 'inf') ILIKE 'inf%' AS paced,
         [cite(s.source, s.line), cite(b.source, b.line)] AS lines, 1 AS weight
     FROM baseline p JOIN spec ON spec.run = p.run
     JOIN benchmark s ON s.run = p.run JOIN benchmark b ON b.run = p.against
     WHERE abs(s.input_tokens - b.input_tokens) <= 0.02 * b.input_tokens
         AND abs(s.output_tokens - b.output_tokens) <= 0.1 * b.output_tokens
-        AND s.max_concurrency IS NOT DISTINCT FROM b.max_concurrency
+        AND s.max_concurrency IS NOT DISTINCT FROM b.max_concurrency AND s.request_rate IS NOT DISTINCT FROM b.request_rate
 ),
-compared AS (SELECT * FROM decoded UNION ALL SELECT * FROM bench)
+compared AS (
+    SELECT *, step_ms / baseline_step_ms AS break_even, false AS paced FROM decoded UNION ALL BY NAME SELECT * FROM bench
+)
 SELECT
     run, against,
-    format('{:,.1f} tok/s against {:,.1f} without speculation ({:.2f}x){}: a step commits {:.2f} tokens, break-even is {:.2f}{}',
+    format('{}{:,.1f} tok/s against {:,.1f} without speculation ({:.2f}x){}: a step commits {:.2f} tokens, break-even is {:.2f}{}',
+        CASE WHEN paced THEN format('at the client''s pace a token takes {:.2f} times as long; ', 1 / speed_up) ELSE '' END,
         tokens_per_s, baseline_tokens_per_s, tokens_per_s / baseline_tokens_per_s,
         CASE WHEN running IS NOT NULL THEN format(' at {} running', running) ELSE '' END, commit_len, break_even,
         CASE WHEN step_ms IS NOT NULL THEN format(' ({:.1f} ms against {:.1f} ms a step)', step_ms, baseline_step_ms) ELSE '' END) AS message,
     -- a server on a CPU is a test bed: its speed is nobody's concern
     CASE WHEN run IN (SELECT run FROM config WHERE key = 'device' AND value = 'cpu') THEN 'info' END AS severity,
-    1 - tokens_per_s / baseline_tokens_per_s AS impact,
+    1 - speed_up AS impact,
     tokens_per_s, baseline_tokens_per_s, commit_len, break_even AS break_even_commit_len, step_ms, baseline_step_ms, lines
 FROM compared
-WHERE tokens_per_s < (1 - $margin) * baseline_tokens_per_s
+WHERE speed_up < 1 - $margin AND ln(speed_up) < -3 * error
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY weight DESC, against) = 1

@@ -159,7 +159,8 @@ def _quote(hits: list[Hit], filled: Store) -> dict[tuple[int, int], str]:
     wanted: dict[int, set[int]] = defaultdict(set)
     for hit in hits:
         for source, line in hit.places[:QUOTED]:
-            wanted[source].add(line)
+            if 0 <= source < len(filled.readings):  # a user's rule may cite what is not there
+                wanted[source].add(line)
     return {
         (source, line): text
         for source, numbers in wanted.items()

@@ -25,6 +25,10 @@ import polars as pl
 
 from specdiag.errors import SpecdiagError
 
+TABLES = (
+    "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
+    "problem", "metric",
+)  # fmt: skip
 LINE_TYPES = ("int", "float", "percent", "bool", "text", "list", "texts", "mean", "count")
 RECORD_TYPES = (
     "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
@@ -144,15 +148,31 @@ def load(path: Path) -> Parser:
         texts = {k: v for k, v in data.items() if k in Parser.__annotations__ and k != "events"}
         lists = {k: tuple(v) for k, v in texts.items() if isinstance(v, list)}
         parser = Parser(name=path.stem, events=events, **{**texts, **lists})
-        for pattern in _patterns(parser):
-            re.compile(pattern)
-    except (KeyError, TypeError, ValueError, re.error) as error:
+        _check(parser)
+    except (AttributeError, KeyError, TypeError, ValueError, re.error) as error:
         what = f"no key {error}" if isinstance(error, KeyError) else str(error)
         raise SpecdiagError(
             f"parser definition is wrong: {what}", str(path),
             "compare with a bundled one: `specdiag parsers NAME`",
         ) from None  # fmt: skip
     return parser
+
+
+def _check(parser: Parser) -> None:
+    """Raises ValueError or re.error for what would only show once a file is read."""
+    if parser.format not in ("lines", "json"):
+        raise ValueError(f"format {parser.format!r} is neither lines nor json")
+    if not isinstance(parser.recognise, tuple):
+        raise ValueError("recognise must be a list")
+    for event in parser.events:
+        if event.table not in TABLES:
+            raise ValueError(f"no table {event.table!r}, only {', '.join(TABLES)}")
+    for pattern in _patterns(parser):
+        re.compile(pattern)
+        try:
+            pl.Series([""]).str.contains(pattern)
+        except pl.exceptions.ComputeError:  # Rust has its own regexes, too
+            raise ValueError(f"pattern {pattern!r} has look-around or a reference") from None
 
 
 def _event(entry: dict[str, Any], format: str) -> Event:

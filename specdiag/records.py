@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import document, lines
+from specdiag import lines
 from specdiag.parser import Event, Field, Parsed, Parser
 
 SQL_TYPES: dict[str, Any] = {
@@ -36,8 +36,6 @@ SQL_TYPES: dict[str, Any] = {
 LARGEST = 2.0**53  # larger counters are garbage, and would overflow when rules add them
 SHOWN = 5
 MOST_KEYS = 100  # of those that no field names: a record may have any number of them
-
-is_document, split_document = document.is_document, document.split
 
 _local = threading.local()
 

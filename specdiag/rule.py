@@ -89,7 +89,9 @@ def load(path: Path) -> Rule:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecdiagError(f"rule cannot be read: {error}", str(path)) from None
+        raise SpecdiagError(
+            f"rule cannot be read: {error}", str(path), "a rule is SQL in UTF-8"
+        ) from None
     header = []
     for line in text.splitlines():
         if not line.startswith("--"):
@@ -110,7 +112,7 @@ def load(path: Path) -> Rule:
             name=path.stem, path=path, sql=text, title=data["title"], severity=data["severity"],
             why=data["why"], fix=tuple(data["fix"]), needs=needs, enough=enough,
             applies=data.get("applies", ""), enable=data.get("enable", ""),
-            explains=tuple(data.get("explains", [])), params=data.get("params", {}),
+            explains=tuple(data.get("explains", [])), params=dict(data.get("params", {})),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"no key {error}" if isinstance(error, KeyError) else str(error)
@@ -159,15 +161,20 @@ def apply(
     Raises SpecdiagError when the SQL does not run.
     """
     try:
+        if [one.type for one in db.extract_statements(rule.sql)] != [duckdb.StatementType.SELECT]:
+            raise ValueError("a rule is one SELECT, and changes nothing")
         decisions = _decidable(rule, db)
         cursor = db.execute(rule.sql, dict(params))
         names = [column[0] for column in cursor.description or []]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        hits = [_hit(rule, row) for row in rows if decisions.get(row["run"], "pass") == "pass"]
-    except (duckdb.Error, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
+        unknown = {row["run"] for row in rows} - set(decisions)
+        if unknown:
+            raise ValueError(f"no run is called {min(map(str, unknown))}")
+        hits = [_hit(rule, row) for row in rows if decisions[row["run"]] == "pass"]
+    except (duckdb.Error, KeyError, TypeError, ValueError) as error:
+        what = f"no column {error}" if isinstance(error, KeyError) else str(error)
         raise SpecdiagError(
-            f"rule {rule.name} does not run: {first}", str(rule.path),
+            f"rule {rule.name} does not run: {what.strip().splitlines()[0]}", str(rule.path),
             "tables and columns are listed by `specdiag query 'DESCRIBE decode'`",
         ) from None  # fmt: skip
     found = {hit.run for hit in hits}
@@ -212,10 +219,13 @@ def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
 def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
     places = tuple((p["source"], p["line"]) for p in row.get("lines") or [] if p and p["line"])
     impact = row.get("impact")
+    severity = row.get("severity") or rule.severity
+    if severity not in SEVERITIES:
+        raise ValueError(f"severity {severity!r} is none of {', '.join(SEVERITIES)}")
     return Hit(
         run=row["run"],
-        message=row["message"],
-        severity=row.get("severity") or rule.severity,
+        message=str(row["message"]),
+        severity=severity,
         against=row.get("against"),
         impact=None if impact is None else min(1.0, max(0.0, float(impact))),
         places=places,

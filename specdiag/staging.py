@@ -5,12 +5,11 @@ from __future__ import annotations
 import duckdb
 import polars as pl
 
+from specdiag.parser import TABLES
 from specdiag.records import Handover
 
-DATA = (
-    "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
-    "problem", "metric",
-)  # fmt: skip
+DATA = TABLES
+LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
 WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are copied
 
 
@@ -69,13 +68,21 @@ class Staging:
         if frame.height:
             self.db.register(f"frame_{table}", Handover(frame))
         columns = ", ".join(
-            f"CAST({_name(column) if column in frame.columns else 'NULL'} AS {type}) "
+            f"{_cast(_name(column) if column in frame.columns else 'NULL', type)} "
             f"AS {_name(column)}"
             for column, type in self.columns[table].items()
         )
         return (
             f"SELECT {columns} FROM frame_{table}" if frame.height else f"SELECT {columns} LIMIT 0"
         )
+
+
+def _cast(value: str, type: str) -> str:
+    """What a user's parser calls by another type becomes NULL, and so does a garbled counter."""
+    value = f"TRY_CAST({value} AS {type})"
+    if type != "BIGINT":
+        return value
+    return f"CASE WHEN {value} BETWEEN -{LARGEST} AND {LARGEST} THEN {value} END"
 
 
 def _name(column: str) -> str:

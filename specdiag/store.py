@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import bundled, lines, parser, records, runs
+from specdiag import bundled, document, lines, parser, records, runs
 from specdiag import source as sources
 from specdiag.errors import Notice
 from specdiag.parser import Parsed, Parser
@@ -21,6 +21,10 @@ from specdiag.staging import DATA, Staging
 DERIVED = ("decode", "step", "request", "problem")  # filled by derive.sql; the rest are copied
 WORKERS = 2  # string kernels use one core a block
 LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
+
+MOST_ARMS = 100  # runs that one file can name; every run is compared with every other
+NAMED = 10  # fields that no parser knows; more are counted
+UNREAD = "see them with `specdiag query 'FROM unread' PATH`; more names with --parsers"
 
 # Events that only a server which really starts prints, and where a part names its algorithm.
 _START_KINDS = ("weights", "capacity", "capture_begin", "ready", "hook")
@@ -43,6 +47,7 @@ class Reading:
     understood: int = 0
     unread: Counter[tuple[str, str]] = field(default_factory=Counter)
     strangers: list[tuple[int, str]] = field(default_factory=list)
+    arms: set[str] = field(default_factory=set)
 
     @property
     def parsed(self) -> float:
@@ -113,7 +118,7 @@ def _read(
         starts += sorted(parsed.starts)
         for table, frames in parsed.frames.items():
             for frame in frames:
-                staging.add(table, _placed(frame, number, starts))
+                staging.add(table, _placed(_armed(reading, frame), number, starts))
         reading.lines += parsed.lines
         reading.understood += parsed.understood
         reading.unread += parsed.unread
@@ -134,7 +139,7 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
         for _ in sources.blocks(Source(file.name, file.path, notices=file.notices)):
             break
         if not file.notices:
-            file.warn("the file is empty")
+            file.warn("the file is empty", "look whether its writer died, or give another file")
         return None, []
     if _is_binary(head):
         file.warn(
@@ -150,7 +155,10 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
         )
     elif len(all_best) > 1:
         names = " and ".join(one.name for one in all_best)
-        file.warn(f"{names} both claim this file; it is read as {chosen.name}")
+        file.warn(
+            f"{names} both claim this file; it is read as {chosen.name}",
+            "make `recognise` of one of them narrower",
+        )
     return chosen, head.decode("utf-8", "replace").splitlines()
 
 
@@ -169,9 +177,12 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
         yield Block(b"", 1), parquet.read(file, chosen)
         return
     wrapper = lines.wrapper_of(chosen, head)
-    blocks = sources.blocks(file, chosen.boundary.encode())
-    if chosen.format == "json" and records.is_document("\n".join(head[:3]).encode()):
+    if chosen.format == "lines":
+        blocks = sources.blocks(file, chosen.boundary.encode())
+    elif document.is_document("\n".join(head[:3]).encode()):
         blocks = _document(file)
+    else:
+        blocks = sources.blocks(file, longest=sources.LONGEST_RECORD)
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting: deque[tuple[Block, Future[Parsed]]] = deque()
         for block in blocks:
@@ -186,13 +197,33 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
 
 
 def _document(file: Source) -> Iterator[Block]:
+    file.document = True
     data = bytearray()
-    for block in sources.blocks(file):
+    for block in sources.blocks(file, longest=LARGEST_DOCUMENT):
         data += block.data
         if len(data) > LARGEST_DOCUMENT:
-            file.warn(f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read")
+            file.warn(
+                f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
+                "write one record a line",
+            )
             return
-    yield Block(records.split_document(bytes(data)), 1)
+    yield Block(document.split(bytes(data)), 1)
+
+
+def _armed(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows with their arms, unless these are so many that they name no runs."""
+    if "arm" not in frame.columns:
+        return frame
+    few = len(reading.arms) <= MOST_ARMS
+    reading.arms.update(frame.get_column("arm").drop_nulls().unique())
+    if len(reading.arms) <= MOST_ARMS:
+        return frame
+    if few:
+        reading.source.warn(
+            f"more than {MOST_ARMS} names of runs in one file: they are read as one run",
+            "write one file a run, or leave the key out that differs",
+        )
+    return frame.drop("arm")
 
 
 def _placed(frame: pl.DataFrame, number: int, starts: list[int]) -> pl.DataFrame:
@@ -217,9 +248,15 @@ def _report(reading: Reading) -> None:
         if missed > 1:
             what = what.replace("record is", "records are").replace("line is", "lines are")
         number, text = reading.strangers[0]
-        file.warn(f"{missed} {what}, the first: {text.strip()[:80]!r}", line=number)
-    for (table, name), count in sorted(reading.unread.items()):
-        file.warn(f"field {name!r} of table {table} not understood in {count} lines")
+        file.warn(
+            f"{missed} {what}, the first: {text.strip()[:80]!r}", "all others are read", number
+        )
+    unread = sorted(reading.unread.items())
+    for (table, name), count in unread[:NAMED]:
+        lines = "1 line" if count == 1 else f"{count} lines"
+        file.warn(f"field {name!r} of table {table} not understood in {lines}", UNREAD)
+    if len(unread) > NAMED:
+        file.warn(f"{len(unread) - NAMED} more fields not understood", UNREAD)
 
 
 def _is_json(reading: Reading) -> bool:

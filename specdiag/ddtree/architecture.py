@@ -149,10 +149,9 @@ def drafter(values: Mapping[str, Any], where: str) -> DraftArchitecture:
         "mask_token_id": dflash.whole("mask_token_id", least=0),
         "target_layer_ids": None if taps is None else tuple(taps),
     }
-    found = _decoder(DraftArchitecture, fields, extra)
-    if LINEAR in found.layer_types:
+    if LINEAR in _layer_types(fields, all_but_last=True):
         raise fields.wrong("layer_types", "attention layers only in a drafter")
-    return found
+    return _decoder(DraftArchitecture, fields, extra)
 
 
 def _require_class(fields: Fields, wanted: str) -> None:

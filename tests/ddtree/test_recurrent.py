@@ -61,7 +61,9 @@ def by_definition(layer, rows, state):
             change = (v - memory[head].T @ k) * layer.in_proj_b(x)[head].sigmoid()
             memory[head] += torch.outer(k, change)
             read.append(layer.norm(memory[head].T @ q))
-        outputs.append(layer.out_proj(torch.cat(read) * torch.nn.functional.silu(layer.in_proj_z(x))))
+        outputs.append(
+            layer.out_proj(torch.cat(read) * torch.nn.functional.silu(layer.in_proj_z(x)))
+        )
     return torch.stack(outputs), memory, torch.stack(inputs[-of.kernel + 1 :])
 
 
@@ -97,7 +99,9 @@ def test_tree_nodes_equal_their_paths(layer, make_tree, path_to):
         own = type(state)(state.delta[batch : batch + 1], state.conv[batch : batch + 1])
         for node in range(12):
             path = path_to(above, node)
-            alone, ends = layer(rows[batch : batch + 1, path], own, chain(1, len(path), rows.device))
+            alone, ends = layer(
+                rows[batch : batch + 1, path], own, chain(1, len(path), rows.device)
+            )
             assert_close(out[batch, node], alone[0, -1], **CLOSE)
             assert_close(after.delta[batch, node], ends.delta[0, -1], **CLOSE)
             assert_close(after.conv[batch, node], ends.conv[0, -1], **CLOSE)

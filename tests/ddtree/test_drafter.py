@@ -1,0 +1,174 @@
+"""The drafter against a slow one that follows the definition, and against itself in other steps."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch: pip install 'specdiag-llm[runtime]'")
+
+from torch.testing import assert_close  # noqa: E402
+
+from specdiag.ddtree.layers import lowest_seen  # noqa: E402
+
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+SOME = (0, 2)  # the drafter's taps
+
+
+def features_of(target, text):
+    """The features of a text that the target has read. [1, token, tap * hidden]"""
+    return target(torch.tensor([text]), torch.arange(len(text))[None], taps=SOME).features
+
+
+def drafted(drafter, target, features, root=3):
+    """One block behind a whole context. [depth, vocab]"""
+    cache = drafter.cache(1, features.shape[1] + drafter.architecture.block_size)
+    drafter.append(features, [features.shape[1]], cache)
+    return drafter(drafter.block(torch.tensor([root])), cache, target)[0]
+
+
+def turned(x, position, rotary):
+    """One head's vector turned by its position, pair by pair."""
+    half, out = len(x) // 2, x.clone()
+    for pair, frequency in enumerate(rotary.frequencies):
+        angle = position * frequency
+        first, second = x[pair], x[pair + half]
+        out[pair] = (first * angle.cos() - second * angle.sin()) * rotary.scale
+        out[pair + half] = (second * angle.cos() + first * angle.sin()) * rotary.scale
+    return out
+
+
+def by_definition(drafter, target, features, ids, windows):
+    """Logits of one block, one query and one head after the other. [depth, vocab]"""
+    of, start = drafter.architecture, features.shape[1]
+    context = [drafter.hidden_norm(drafter.fc(each)) for each in features[0]]
+    stream = [target.embed_tokens.weight[each] for each in ids]
+    for layer, kind, window in zip(drafter.layers, of.layer_types, windows, strict=True):
+        attention, rotary = layer.self_attn, drafter.rotary[kind]
+        normed = [layer.input_layernorm(each) for each in stream]
+        entries = []  # position, keys and values [kv head, head_dim]
+        for position, row in enumerate(context + normed):
+            keys = attention.k_norm(attention.k_proj(row).view(-1, of.head_dim))
+            keys = torch.stack([turned(key, position, rotary) for key in keys])
+            entries.append((position, keys, attention.v_proj(row).view(-1, of.head_dim)))
+        for slot, row in enumerate(normed):
+            place, heads = start + slot, []
+            near = [e for e in entries if window is None or abs(e[0] - place) < window]
+            queries = attention.q_norm(attention.q_proj(row).view(-1, of.head_dim))
+            for head, query in enumerate(queries):
+                kv = head * of.num_key_value_heads // of.num_attention_heads
+                query = turned(query, place, rotary) / of.head_dim**0.5
+                weights = torch.stack([query @ keys[kv] for _, keys, _ in near]).softmax(0)
+                heads.append(weights @ torch.stack([values[kv] for _, _, values in near]))
+            stream[slot] = stream[slot] + attention.o_proj(torch.cat(heads))
+        stream = [each + layer.mlp(layer.post_attention_layernorm(each)) for each in stream]
+    return torch.stack([target.head(drafter.norm(each)) for each in stream[1:]])
+
+
+@pytest.mark.parametrize("context", [1, 3, 14])  # the window of 5 is longer and shorter
+def test_logits_are_what_the_definition_says(context, make_target, make_drafter, tokens):
+    target, drafter = make_target(), make_drafter()
+    assert drafter.windows == [5, 5, None]
+    features = features_of(target, tokens(context))
+    ids = [3] + [52] * 6
+    assert drafter.block(torch.tensor([3, 4])).tolist() == [ids, [4] + [52] * 6]
+    wanted = by_definition(drafter, target, features, ids, drafter.windows)
+    assert_close(drafted(drafter, target, features), wanted, **CLOSE)
+
+
+def test_each_slot_has_its_own_window(make_target, make_drafter):
+    drafter = make_drafter()
+    positions, lengths = torch.arange(11, 18)[None], torch.tensor([11])
+    seen = drafter.sight(positions, lengths, 18)
+    for window, view in zip((5, 5, 99), seen, strict=True):
+        for slot in range(7):
+            places = [place for place in range(18) if abs(place - (11 + slot)) < window]
+            assert view[0, slot].nonzero().flatten().tolist() == places
+    assert [int(lowest_seen(view)) for view in seen] == [7, 7, 0]
+    drafter.windows[0] = None  # what a fault test does
+    assert [int(lowest_seen(view)) for view in drafter.sight(positions, lengths, 18)] == [0, 7, 0]
+
+
+def test_appending_bit_by_bit_equals_all_at_once(make_target, make_drafter, tokens):
+    target, drafter = make_target(), make_drafter()
+    features = features_of(target, tokens(20))
+    whole, parts = drafter.cache(1, 32), drafter.cache(1, 32)
+    drafter.append(features, [20], whole)
+    at = 0
+    for count in (6, 1, 4, 9):
+        drafter.append(features[:, at : at + count], [count], parts)
+        at += count
+        drafter(drafter.block(torch.tensor([1])), parts, target)  # leaves block rows behind
+        assert parts.known_lengths.tolist() == [at]
+    assert_close(parts.rows[..., :20, :], whole.rows[..., :20, :], **CLOSE)
+    block = drafter.block(torch.tensor([5]))
+    first = drafter(block, parts, target)
+    assert_close(first, drafter(block, whole, target), **CLOSE)
+    assert torch.equal(first, drafter(block, parts, target))  # drafting changes nothing
+
+
+def test_a_batch_of_unequal_requests_equals_each_alone(make_target, make_drafter, tokens):
+    target, drafter = make_target(), make_drafter()
+    texts = [tokens(count, seed=count) for count in (2, 17, 9)]
+    cache = drafter.cache(3, 40)
+    alone = [features_of(target, text) for text in texts]
+    for at, most in ((0, 8), (8, 9)):  # shorter texts are padded, with anything
+        counts = [min(max(len(text) - at, 0), most) for text in texts]
+        rows = torch.randn(3, most, alone[0].shape[-1])
+        for row, count in enumerate(counts):
+            rows[row, :count] = alone[row][0, at : at + count]
+        drafter.append(rows, counts, cache)
+    assert cache.known_lengths.tolist() == [2, 17, 9]
+    together = drafter(drafter.block(torch.tensor([1, 2, 3])), cache, target)
+    fixed = drafter(drafter.block(torch.tensor([1, 2, 3])), cache, target, columns=40)
+    for row in range(3):
+        wanted = drafted(drafter, target, alone[row], root=row + 1)
+        assert_close(together[row], wanted, **CLOSE)
+        assert_close(fixed[row], wanted, **CLOSE)
+
+
+def test_many_blocks_at_once_equal_each_alone(make_target, make_drafter, tokens):
+    """As training runs them: blocks see the text before them and themselves, not each other."""
+    target, drafter = make_target(), make_drafter()
+    text = tokens(18)
+    features = features_of(target, text)
+    starts = torch.tensor([[1, 9, 12, 18]])
+    roots = torch.tensor([5, 6, 7, 8])
+    drafter.requires_grad_(True)
+    logits = drafter.parallel(features, starts, drafter.block(roots)[None], target)
+    assert logits.shape == (1, 4, 6, 53)
+    for block, start in enumerate(starts[0].tolist()):
+        wanted = drafted(drafter, target, features[:, :start], root=int(roots[block]))
+        assert_close(logits[0, block], wanted, **CLOSE)
+    logits.logsumexp(-1).sum().backward()
+    assert all(each.grad is not None for each in drafter.parameters())
+    assert target.embed_tokens.weight.grad is None
+
+
+def test_positions_of_context_and_block_can_be_given(make_target, make_drafter, tokens):
+    """Positions are absolute; only their distances matter, so a common shift changes nothing."""
+    target, drafter = make_target(), make_drafter(layer_types=("full_attention",) * 2)
+    features = features_of(target, tokens(9))
+    block = drafter.block(torch.tensor([4]))
+    logits = []
+    for shift, apart in ((0, 0), (30, 0), (0, 1)):
+        cache = drafter.cache(1, 20)
+        drafter.append(features, [9], cache, torch.arange(9)[None] + shift)
+        logits.append(drafter(block, cache, target, torch.arange(9, 16)[None] + shift + apart))
+    assert_close(logits[1], logits[0], atol=1e-3, rtol=1e-3)
+    assert not torch.allclose(logits[2], logits[0], atol=1e-2)
+
+
+def test_a_block_may_be_of_another_width(make_target, make_drafter, tokens):
+    target, drafter = make_target(), make_drafter()
+    features = features_of(target, tokens(6))
+    cache = drafter.cache(1, 20)
+    drafter.append(features, [6], cache)
+    ids = drafter.block(torch.tensor([4]))[:, :4]
+    wanted = by_definition(drafter, target, features, ids[0].tolist(), drafter.windows)
+    assert_close(drafter(ids, cache, target)[0], wanted, **CLOSE)
+
+
+def test_taps_without_names_are_spread(make_drafter):
+    drafter = make_drafter(num_target_layers=36, target_layer_ids=None)
+    assert drafter.taps == (1, 9, 17, 25, 33)
+    assert drafter.depths == 6
