@@ -20,6 +20,10 @@ from specdiag.store import Store
 
 ROOT = Path(__file__).parents[1]
 
+# The same examples every time: a change is judged by what it changes, not by luck.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
+
 # The same examples in every run, so that a change that breaks a test is the change just made.
 settings.register_profile(
     "specdiag", derandomize=True, deadline=None, print_blob=False,

@@ -15,7 +15,7 @@ from specdiag.ddtree.model import spread_taps  # noqa: E402
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}
-YARN |= {"original_max_position_embeddings": 16}
+YARN |= {"original_max_position_embeddings": 64}
 SLIDE = {"use_sliding_window": True, "sliding_window": 5}
 SLIDE |= {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]}
 QWEN3 = {
@@ -41,7 +41,7 @@ def test_logits_and_taps_are_those_of_transformers(case):
         **{
             "vocab_size": 53, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
             "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
-            "max_position_embeddings": 64, "initializer_range": 0.2, **QWEN3[case],
+            "max_position_embeddings": 256, "initializer_range": 0.2, **QWEN3[case],
         }
     )  # fmt: skip
     theirs = transformers.Qwen3ForCausalLM(config).eval()
