@@ -10,10 +10,10 @@
 --   "Use a drafter tuned for long contexts, or its window setting; check its RoPE scaling.",
 --   "Until then limit speculation, or the number of drafts, beyond the length where the commit length crosses break-even.",
 -- ]
--- params   = { drop = 0.25, range = 3.0, per_bin = 5, chance = 2.4, order = 0.4 }
+-- params   = { drop = 0.25, range = 3.0, per_bin = 5, chance = 2.6, order = 0.4 }
 
--- Contexts in equal steps of the logarithm; a bin needs a few lines (or steps: they scatter, so
--- the fall must also be several standard errors). Lines of another batch size are left out.
+-- Contexts in equal steps of the logarithm; a bin needs a few lines or steps. They scatter, so
+-- the fall must also be several standard errors. Lines of another batch size are left out.
 WITH usual AS (
     SELECT run, kind, mode(coalesce(running, 1)) AS running
     FROM commit_sample WHERE kind IN ('decode', 'acceptance', 'step') AND ctx_len > 0 GROUP BY run, kind
@@ -24,32 +24,47 @@ sample AS (
     WHERE s.ctx_len > 0
 ),
 -- Each text has an acceptance of its own: three texts at three lengths fall in order by chance.
--- A witness is a request (a stretch of decode lines without a prompt between them) at a length;
--- the order of all of them (Kendall's tau) must be more than chance.
-told AS (
-    SELECT s.run, s.kind, s.source, s.line, s.ctx_len, s.commit_len, coalesce(d.rank, '') AS rank,
-        coalesce(t.request, '') AS request, coalesce(d.after_prefill, false) AS after_prefill
-    FROM sample s
-    LEFT JOIN decode d ON s.kind = 'decode' AND d.source = s.source AND d.line = s.line
-    LEFT JOIN step t ON s.kind = 'step' AND t.source = s.source AND t.line = s.line
+-- So either many texts fall in order, or one text does that grew long. A text is a request, or a
+-- stretch of decode lines with no prompt in it. The order (Kendall's tau) must be more than chance.
+told AS (  -- every row, also those too rough for a mean: a prompt may stand before one of them
+    SELECT run, 'decode' AS kind, source, line, coalesce(rank, '') AS rank, '' AS request, ctx_len, coalesce(after_prefill, false) AS fresh FROM decode
+    UNION ALL
+    SELECT run, 'step', source, line, '', coalesce(request, ''), ctx_len, false FROM step
+    UNION ALL
+    SELECT run, kind, source, line, '', '', ctx_len, false FROM sample WHERE kind = 'acceptance'
 ),
 texted AS (
-    SELECT *, sum(CASE WHEN fresh THEN 1 ELSE 0 END) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS text
-    FROM (SELECT *, after_prefill OR ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS fresh FROM told)
+    SELECT run, kind, source, line, rank, request,
+        sum(CASE WHEN fresh OR shorter THEN 1 ELSE 0 END) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS text
+    FROM (SELECT *, ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS shorter FROM told)
 ),
-witness AS (
-    SELECT run, kind, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len
-    FROM texted GROUP BY run, kind, rank, request, text, round(3 * ln(ctx_len))
+witness AS (  -- a text at a length
+    SELECT run, kind, [rank, request, text::VARCHAR] AS text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len
+    FROM sample JOIN texted USING (run, kind, source, line)
+    GROUP BY run, kind, rank, request, texted.text, round(3 * ln(sample.ctx_len))
     HAVING kind <> 'step' OR count(*) >= $per_bin
 ),
-ranked AS (
-    SELECT *, count(*) OVER (PARTITION BY run, kind) AS n FROM witness
-    QUALIFY row_number() OVER (PARTITION BY run, kind ORDER BY hash(ctx_len, commit_len)) <= 1000
+point AS (
+    SELECT run, kind, 'texts' AS across, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, [''] AS text FROM witness GROUP BY run, kind, witness.text
+    UNION ALL
+    SELECT run, kind, 'lengths', ctx_len, commit_len, text FROM (
+        FROM witness QUALIFY max(ctx_len) OVER (PARTITION BY run, kind, text) >= $range * min(ctx_len) OVER (PARTITION BY run, kind, text))
+),
+counted AS (  -- a thousand of them say it all
+    SELECT *, count(*) OVER (PARTITION BY run, kind, across, text) AS n FROM (
+        FROM point QUALIFY row_number() OVER (PARTITION BY run, kind, across ORDER BY hash(ctx_len, commit_len)) <= 1000)
+),
+tally AS (
+    SELECT a.run, a.kind, a.across, sum(sign(b.commit_len - a.commit_len)) AS score, any_value(a.n) AS n
+    FROM counted a JOIN counted b ON b.run = a.run AND b.kind = a.kind AND b.across = a.across AND b.text = a.text AND b.ctx_len > a.ctx_len
+    GROUP BY a.run, a.kind, a.across, a.text
 ),
 ordered AS (
-    SELECT a.run, a.kind, sum(sign(b.commit_len - a.commit_len)) AS score, any_value(least(a.n, 1000)) AS n
-    FROM ranked a JOIN ranked b ON b.run = a.run AND b.kind = a.kind AND b.ctx_len > a.ctx_len
-    GROUP BY a.run, a.kind
+    SELECT run, kind FROM (
+        SELECT run, kind, across, sum(score) AS score, sqrt(sum(n * (n - 1) * (2 * n + 5) / 18)) AS chance, sum(n * (n - 1) / 2) AS pairs
+        FROM tally GROUP BY run, kind, across)
+    WHERE score < -$chance * chance AND score < -$order * pairs
+    GROUP BY run, kind
 ),
 extent AS (
     SELECT run, kind, ln(min(ctx_len)) AS low, ln(max(ctx_len)) AS high FROM sample GROUP BY run, kind
@@ -65,7 +80,7 @@ bin AS (
     FROM binned GROUP BY run, kind, bin HAVING count(*) >= $per_bin
 ),
 stepped AS (
-    SELECT *, lag(mean) OVER w AS before, row_number() OVER w AS nth,
+    SELECT *,
         first_value(mean) OVER w AS first_mean, first_value(error) OVER w AS first_error
     FROM bin WINDOW w AS (PARTITION BY run, kind ORDER BY bin)
 ),
@@ -78,7 +93,6 @@ summed AS (
     SELECT run, kind, count(*) AS bins,
         any_value(first_mean) AS short_commit_len, arg_max(mean, bin) AS long_commit_len,
         sqrt(any_value(first_error) ** 2 + arg_max(error, bin) ** 2) AS error,
-        bool_and(before IS NULL OR mean <= before * 1.05) AS monotone,
         1 - sum(spread * rows) / nullif(sum(rows * (spread + mean ** 2)) - sum(rows * mean) ** 2 / sum(rows), 0) AS explained,
         first_few(list(place)) AS lines
     FROM stepped GROUP BY run, kind
@@ -92,5 +106,4 @@ WHERE bins >= 3
     AND long_commit_len - 1 < (1 - $drop) * (short_commit_len - 1)
     AND long_commit_len < (1 - $drop / 2) * short_commit_len
     AND short_commit_len - long_commit_len > 4 * error
-    AND score < -$chance * sqrt(n * (n - 1) * (2 * n + 5) / 18) AND score < -$order * n * (n - 1) / 2
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY bins DESC, kind) = 1
