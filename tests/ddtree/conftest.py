@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
@@ -21,6 +22,13 @@ KINDS = {
     "sliding": ("sliding_attention", "full_attention", "sliding_attention"),
     "hybrid": ("linear_attention", "sliding_attention", "linear_attention", "full_attention"),
 }
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Tiny matrices: on a busy machine, threads that wait for each other take most of the time."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(params=KINDS)
