@@ -57,6 +57,15 @@ bench AS (
 ),
 compared AS (
     SELECT *, step_ms / baseline_step_ms AS break_even, false AS paced FROM decoded UNION ALL BY NAME SELECT * FROM bench
+),
+-- Of runs that differ in their budget only the best counts: the others say where it stops to pay.
+sweep AS (
+    SELECT c.run, max(o.speed_up) AS best FROM compared c
+    JOIN run a ON a.run = c.run
+    JOIN compared o ON o.against = c.against AND o.run <> c.run
+    JOIN run b ON b.run = o.run AND b.budget <> a.budget AND b.algorithm IS NOT DISTINCT FROM a.algorithm
+        AND b.draft_model IS NOT DISTINCT FROM a.draft_model AND b.top_k IS NOT DISTINCT FROM a.top_k
+    GROUP BY c.run
 )
 SELECT
     run, against,
@@ -66,7 +75,8 @@ SELECT
         CASE WHEN running IS NOT NULL THEN format(' at {} running', running) ELSE '' END, commit_len, break_even,
         CASE WHEN step_ms IS NOT NULL THEN format(' ({:.1f} ms against {:.1f} ms a step)', step_ms, baseline_step_ms) ELSE '' END) AS message,
     -- a server on a CPU is a test bed: its speed is nobody's concern
-    CASE WHEN run IN (SELECT run FROM config WHERE key = 'device' AND value = 'cpu') THEN 'info' END AS severity,
+    CASE WHEN run IN (SELECT run FROM config WHERE key = 'device' AND value = 'cpu') THEN 'info'
+         WHEN run IN (SELECT run FROM sweep WHERE best >= 1) THEN 'info' END AS severity,
     1 - speed_up AS impact,
     tokens_per_s, baseline_tokens_per_s, commit_len, break_even AS break_even_commit_len, step_ms, baseline_step_ms, lines
 FROM compared

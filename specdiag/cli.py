@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdiag import __version__
+from specdiag.ddtree import commands as ddtree
 from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Find out why speculative decoding is slow or wrong, from its logs and traces.",
 )
+
+app.add_typer(ddtree.app, name="ddtree")
 
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, or - for stdin.")

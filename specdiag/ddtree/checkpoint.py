@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from specdiag.ddtree import architecture
+from specdiag.ddtree import config_json
 from specdiag.ddtree.architecture import DraftArchitecture
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.model import Target, spread_taps
@@ -25,6 +25,7 @@ from specdiag.errors import SpecdiagError, reason
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 
 _DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+_WHOLE = ("I64", "I32")
 _DTYPE_NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 
 
@@ -36,7 +37,7 @@ def load_target(
     Without `dtype` the weights stay as config.json says, or else as they are stored.
     """
     config = _read_json(folder, CONFIG)
-    of = architecture.target(config, str(folder / CONFIG))
+    of = config_json.target(config, str(folder / CONFIG))
     with ExitStack() as stack, torch.device("meta"):
         weights = _Weights(folder, stack)
         target = Target(of)
@@ -55,10 +56,11 @@ def load_drafter(
     It goes where the target is, and has the target's dtype, unless something else is asked for.
     """
     where = str(folder / CONFIG)
-    of = architecture.drafter(_read_json(folder, CONFIG), where)
+    of = config_json.drafter(_read_json(folder, CONFIG), where)
     with ExitStack() as stack, torch.device("meta"):
         weights = _Weights(folder, stack)
-        taps = of.target_layer_ids or spread_taps(weights.taps(of), of.num_target_layers)
+        layers = len(target.architecture.layer_types)
+        taps = of.target_layer_ids or spread_taps(weights.taps(of), of.num_target_layers or layers)
         check_fit(of, taps, target, where)
         drafter = Drafter(
             of,
@@ -67,6 +69,8 @@ def load_drafter(
             own_head="lm_head.weight" in weights,
         )
         unused = weights.fill(drafter, str, device or target.device, dtype or target.dtype)
+    if drafter.d2t is not None:
+        _check_map(drafter.d2t, of, str(weights.files["d2t"][0]))
     return drafter, unused
 
 
@@ -79,7 +83,7 @@ def check_fit(of: DraftArchitecture, taps: tuple[int, ...], target: Target, wher
         ("hidden_size", of.hidden_size, wanted.hidden_size),
         ("num_target_layers", of.num_target_layers, layers),
     ):
-        if has != needs:
+        if has is not None and has != needs:
             raise _misfit(f"`{name}` of the drafter is {has}, the target has {needs}", where)
     if of.mask_token_id >= wanted.vocab_size:
         raise _misfit(
@@ -90,17 +94,32 @@ def check_fit(of: DraftArchitecture, taps: tuple[int, ...], target: Target, wher
         raise _misfit(f"layer {outside[0]} cannot be tapped: the target has {layers}", where)
 
 
-def save_target(target: Target, folder: Path) -> None:
-    """Write a checkpoint that `load_target`, and Transformers if no layer is recurrent, can read"""
+def _check_map(d2t: Tensor, of: DraftArchitecture, where: str) -> None:
+    tokens = Drafter.known_tokens(d2t)
+    help = "`d2t` holds what to add to a draft id, and every token once; take the original weights"
+    outside = tokens[(tokens < 0) | (tokens >= of.vocab_size)]
+    if len(outside):
+        raise SpecdiagError(
+            f"d2t leads to token {int(outside[0])}, the vocabulary has {of.vocab_size}", where, help
+        )
+    if len(set(tokens.tolist())) != len(tokens):
+        raise SpecdiagError("d2t leads to one token from several draft ids", where, help)
+
+
+def save_target(target: Target, folder: Path, dtype: torch.dtype | None = None) -> None:
+    """Write a checkpoint that `load_target`, and Transformers if no layer is recurrent, can read.
+
+    The weights are stored as `dtype`, or else as they are.
+    """
     tensors = {_target_name(name): each for name, each in target.state_dict().items()}
-    _save(folder, architecture.to_json(target.architecture), tensors)
+    _save(folder, config_json.to_json(target.architecture), tensors, dtype or target.dtype)
 
 
-def save_drafter(drafter: Drafter, folder: Path) -> None:
-    """Write a checkpoint in the layout of z-lab."""
-    config = architecture.to_json(drafter.architecture)
+def save_drafter(drafter: Drafter, folder: Path, dtype: torch.dtype | None = None) -> None:
+    """Write a checkpoint in the layout of z-lab, as `dtype` or else as the weights are."""
+    config = config_json.to_json(drafter.architecture)
     config["dflash_config"]["target_layer_ids"] = list(drafter.taps)
-    _save(folder, config, drafter.state_dict())
+    _save(folder, config, drafter.state_dict(), dtype or drafter.fc.weight.dtype)
 
 
 class _Weights:
@@ -134,8 +153,8 @@ class _Weights:
         shape: list[int] = self.files[name][1].get_slice(name).get_shape()
         return shape
 
-    def read(self, name: str, wanted: list[int]) -> Tensor:
-        """One tensor, if it has the wanted shape and is not quantised."""
+    def read(self, name: str, wanted: list[int], whole: bool = False) -> Tensor:
+        """One tensor, if it has the wanted shape and holds numbers (`whole` ones) as they are."""
         shape = self.shape(name)
         path, opened = self.files[name]
         if shape != wanted:
@@ -145,11 +164,13 @@ class _Weights:
                 "take config.json and the weights from the same model",
             )
         stored = opened.get_slice(name).get_dtype()
-        if stored not in _DTYPES:
+        known = _WHOLE if whole else tuple(_DTYPES)
+        if stored not in known:
             raise SpecdiagError(
                 f"tensor {name} is stored as {stored}",
                 str(path),
-                f"quantised weights cannot be used; known are {', '.join(_DTYPES)}",
+                f"known are {', '.join(known)}"
+                + ("" if whole else "; quantised weights cannot be used"),
             )
         tensor: Tensor = opened.get_tensor(name)
         return tensor
@@ -163,13 +184,14 @@ class _Weights:
     ) -> list[str]:
         """Give a model without memory its weights; the names of those that it does not have."""
         wanted = {stored_name(name): name for name in model.state_dict()}
-        shapes = {name: list(each.shape) for name, each in model.state_dict().items()}
+        empty = model.state_dict()
         for stored in wanted:  # all names first: reading can take minutes
             self.shape(stored)
-        tensors = {
-            name: self.read(stored, shapes[name]).to(device, dtype)
-            for stored, name in wanted.items()
-        }
+        tensors = {}
+        for stored, name in wanted.items():
+            whole = not empty[name].is_floating_point()
+            tensor = self.read(stored, list(empty[name].shape), whole)
+            tensors[name] = tensor.to(device, torch.int64 if whole else dtype)
         model.load_state_dict(tensors, assign=True)
         model.eval()
         return sorted(self.files.keys() - wanted.keys())
@@ -237,22 +259,32 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
     return values
 
 
-def _save(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
+def _save(
+    folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype
+) -> None:
     """Both files are written beside their place first, so that none is ever half written."""
-    dtype = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
-    text = json.dumps({**config, "dtype": dtype}, indent=2) + "\n"
-    plain = {name: each.detach().cpu().contiguous() for name, each in tensors.items()}
+    text = json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")}, indent=2) + "\n"
+    plain = {
+        name: each.detach().to("cpu", dtype if each.is_floating_point() else None).contiguous()
+        for name, each in tensors.items()
+    }
     weights, settings = folder / f".{WEIGHTS}.part", folder / f".{CONFIG}.part"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(plain, weights, metadata={"format": "pt"})
         settings.write_text(text, encoding="utf-8")
+        save_file(plain, weights, metadata={"format": "pt"})
+        # safetensors makes a file for the owner alone; this one goes by the umask like any other.
+        weights.chmod(settings.stat().st_mode & 0o777)
         weights.replace(folder / WEIGHTS)
         settings.replace(folder / CONFIG)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise SpecdiagError(
             f"the checkpoint cannot be written: {reason(error)}", str(folder)
         ) from None
+    finally:
+        for part in (weights, settings):
+            with suppress(OSError):
+                part.unlink()
 
 
 def _target_name(name: str) -> str:

@@ -13,9 +13,7 @@ The target chooses behind every row, and a path is followed as far as the choice
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -24,16 +22,16 @@ from torch import Tensor
 from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.model import Output, Target
-from specdiag.ddtree.trace import StepRecord
+from specdiag.ddtree.record import Clock, Drafted, Recorder, Step
+from specdiag.ddtree.trace import DETAILS, StepRecord
 from specdiag.ddtree.tree import Candidates, Tree, build, candidates
 from specdiag.ddtree.verify import Pass, Sampling, accept, choose, compile, verify
 from specdiag.errors import SpecdiagError
 
-MODES = ("autoregressive", "linear", "ddtree", "shadow_linear")
-STAGES = ("draft", "build", "compile", "verify", "walk", "commit")
-ALGORITHMS = {
+ALGORITHMS = {  # under the names that servers have for them
     "autoregressive": "NONE", "linear": "DFLASH", "ddtree": "DDTREE", "shadow_linear": "DDTREE",
 }  # fmt: skip
+MODES = tuple(ALGORITHMS)
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,21 @@ class Options:
     depth_bonus: float = 0.0
     stop_ids: frozenset[int] = frozenset()
     run: str = "run"
+    detail: frozenset[str] = frozenset()  # optional parts of step records, of trace.DETAILS
+
+    @property
+    def algorithm(self) -> str:
+        """The mode under the name that servers have for it."""
+        return ALGORITHMS[self.mode]
+
+    @property
+    def draws_trees(self) -> bool:
+        """Whether budget and top-k count; the other modes draft a chain or nothing."""
+        return self.mode in ("ddtree", "shadow_linear")
+
+    def budget_of(self, request: Request) -> int:
+        """The request's own budget, or else that of all."""
+        return self.budget if request.budget is None else request.budget
 
 
 @dataclass
@@ -75,18 +88,6 @@ class Result:
         return (len(self.tokens) - 1) / self.steps if self.steps else float("nan")
 
 
-@dataclass
-class _Drafted:
-    """What one step drafted."""
-
-    candidates: list[Candidates | None]  # of each batch row
-    trees: list[Tree]  # that are verified
-    shadows: list[Tree | None]  # that are built only
-    block: Tensor | None  # [batch, block]
-    kv_before: list[int]
-    kv_after: list[int]
-
-
 @torch.no_grad()
 def decode(
     target: Target,
@@ -102,10 +103,13 @@ def decode(
     Raises SpecdiagError for options that do not fit and for a context that is too long.
     """
     _check(target, drafter, requests, options)
-    loop = _Loop(target, drafter, requests, options, on_tokens, on_step)
+    loop = _Loop(target, drafter, requests, options, on_tokens)
     loop.prefill()
-    while loop.active:
-        loop.step()
+    if on_step is None:
+        loop.run()
+    else:
+        with Recorder(target, loop.drafter, loop.cache, loop.results, options, on_step) as recorder:
+            loop.run(recorder)
     return loop.results
 
 
@@ -121,6 +125,8 @@ def _check(
             f"budget {options.budget} and top-k {options.top_k} draft nothing",
             help="budget is 0 or more, top-k 1 or more",
         )
+    for name in sorted(options.detail - {*DETAILS}):
+        raise SpecdiagError(f"{name!r} is no part of a trace", help=f"one of {', '.join(DETAILS)}")
     longest = target.architecture.max_position_embeddings
     for request in requests:
         if not request.prompt or request.max_new_tokens < 1:
@@ -140,14 +146,12 @@ class _Loop:
     def __init__(
         self, target: Target, drafter: Drafter | None, requests: Sequence[Request],
         options: Options, on_tokens: Callable[[Request, list[int]], None] | None,
-        on_step: Callable[[StepRecord], None] | None,
     ) -> None:  # fmt: skip
-        self.target, self.options = target, options
+        self.target, self.options, self.on_tokens = target, options, on_tokens
         self.drafter = None if options.mode == "autoregressive" else drafter
-        self.on_tokens, self.on_step = on_tokens, on_step
         self.results = [Result(request) for request in requests]
         self.width = self._width()
-        room = max(len(r.prompt) + r.max_new_tokens for r in requests) + self.width
+        room = max(len(r.prompt) + r.max_new_tokens for r in requests) + 2 * self.width
         self.cache = target.cache(len(requests), room)
         self.draft_cache: Cache | None = None
         if self.drafter is not None:
@@ -156,116 +160,107 @@ class _Loop:
         self.taps = self.drafter.taps if self.drafter else ()
         self.roots = [0] * len(requests)
         self.features: Tensor | None = None  # [batch, row, tap * hidden] not yet in the draft cache
-        self.fresh = [0] * len(requests)  # how many of these rows are real
-        self.sources: list[list[int]] = [[] for _ in requests]  # the rows they come from
-        self.times: dict[str, float] = {}
-
-    @property
-    def active(self) -> list[int]:
-        """Batch rows that are not finished."""
-        return [row for row, result in enumerate(self.results) if result.finish is None]
+        self.fresh = [0] * len(requests)  # how many of these rows are real,
+        self.sources: list[list[int]] = [[] for _ in requests]  # and the rows they come from
+        self.clock = Clock(target.device, running=False)
 
     def prefill(self) -> None:
         """Run the prompts; the first token of each request comes from here and from no step."""
         prompts = [result.request.prompt for result in self.results]
         out = self.target.prefill(prompts, self.cache, self.taps)
         self.features, self.fresh = out.features, [len(prompt) for prompt in prompts]
-        self.sources = [[] for _ in prompts]
         for row, result in enumerate(self.results):
             last = torch.tensor([len(prompts[row]) - 1])
             (token,) = choose(out.logits[row], last, result.request.sampling).tolist()
             self._emit(row, [token])
             self.roots[row] = token
 
-    def step(self) -> None:
+    def run(self, recorder: Recorder | None = None) -> None:
+        """Step until every request has ended."""
+        self.clock = Clock(self.target.device, running=recorder is not None)
+        while active := [row for row, one in enumerate(self.results) if one.finish is None]:
+            self.step(active, recorder)
+
+    def step(self, active: list[int], recorder: Recorder | None) -> None:
         """One draft-verify-commit round of every active request."""
-        self.times = {}
-        began = time.perf_counter()
-        active = self.active
+        clock = self.clock
+        clock.start()
         starts = self.cache.known_lengths.tolist()
-        context = list(self.fresh), self.sources
+        context = self.fresh, self.sources
         drafted = self._draft(active)
-        with self._clock("compile"):
-            given = compile(drafted.trees, starts, self.width, self.target.device)
-        with self._clock("verify"):
-            out = verify(self.target, given, self.cache, self.taps)
-        with self._clock("walk"):
-            chosen, accepted, bonus = self._walk(active, drafted.trees, given, out)
-        with self._clock("commit"):
-            self.cache.commit(accepted, out.states)
-            self._keep_features(out, accepted)
-        step_ms = 1000 * (time.perf_counter() - began)
+        given = compile(drafted.trees, starts, self.width, self.target.device)
+        clock.lap("compile")
+        out = verify(self.target, given, self.cache, self.taps)
+        clock.lap("verify")
+        chosen, accepted, bonus = self._walk(active, drafted.trees, given, out)
+        clock.lap("walk")
+        step = Step(active, starts, *context, drafted, given, out, chosen, accepted, bonus)
+        if recorder is not None:
+            recorder.verified(step)
+            clock.lap("record")
+        self.cache.commit(accepted, out.states)
+        self._keep_features(out, accepted)
+        clock.lap("commit")
         for row in active:
             tokens = [*drafted.trees[row].tokens[accepted[row][1:]].tolist(), bonus[row]]
-            emitted, cut = self._emit(row, tokens)
+            step.emitted[row], step.cuts[row] = self._emit(row, tokens)
             self.results[row].steps += 1
-            if self.on_step is not None:
-                record = self._record(row, drafted, given, chosen[row], accepted[row], starts[row])
-                record.bonus, record.bonus_row = bonus[row], accepted[row][-1]
-                record.emitted, record.cut = emitted, cut
-                record.finish = self.results[row].finish
-                record.batch, record.step_ms = len(active), step_ms
-                record.context_rows = context[0][row]
-                record.context_start = starts[row] - context[0][row]
-                record.context_source = context[1][row] or None
-                self.on_step(record)
             self.roots[row] = bonus[row]
+        if recorder is not None:
+            recorder.committed(step, clock.times())
 
     # Stages
 
-    def _draft(self, active: list[int]) -> _Drafted:
-        options, drafter = self.options, self.drafter
-        roots = torch.tensor(self.roots, device=self.target.device)
-        block, logits = None, None
-        before: list[int] = [0] * len(self.roots)
-        after = before
-        with self._clock("draft"):
-            if drafter is not None and self.draft_cache is not None:
-                assert self.features is not None
-                before = self.draft_cache.known_lengths.tolist()
-                drafter.append(self.features, self.fresh, self.draft_cache)
-                after = self.draft_cache.known_lengths.tolist()
-                block = drafter.block(roots)
-                logits = drafter(block, self.draft_cache, self.target)
-        found = _Drafted([], [], [], block, before, after)
-        with self._clock("build"):
-            for row, root in enumerate(self.roots):
-                table, tree, shadow = None, _alone(root), None
-                if logits is not None and row in active:
-                    table = candidates(logits[row], options.top_k)
-                    tree, shadow = self._plan(row, root, table)
-                found.candidates.append(table)
-                found.trees.append(tree)
-                found.shadows.append(shadow)
-        return found
+    def _draft(self, active: list[int]) -> Drafted:
+        """Candidates of every row, and the tree of each active one."""
+        trees = [_alone(root) for root in self.roots]
+        drafted = Drafted(trees)
+        if self.drafter is not None and self.draft_cache is not None:
+            assert self.features is not None
+            drafted.kv_before = self.draft_cache.known_lengths.tolist()
+            self.drafter.append(self.features, self.fresh, self.draft_cache)
+            drafted.kv_after = self.draft_cache.known_lengths.tolist()
+            drafted.block = self.drafter.block(torch.tensor(self.roots, device=self.target.device))
+            drafted.logits = self.drafter(drafted.block, self.draft_cache, self.target)
+        self.clock.lap("draft")
+        if drafted.logits is not None:
+            top_k = self.options.top_k if self.options.draws_trees else 1
+            found = candidates(drafted.logits, top_k)
+            drafted.table = Candidates(found.tokens.cpu(), found.log_probs.cpu())
+        self.clock.lap("topk")
+        if drafted.table is not None:
+            for row in active:
+                trees[row] = self._plan(row, drafted.table)
+        self.clock.lap("build")
+        return drafted
 
-    def _plan(self, row: int, root: int, table: Candidates) -> tuple[Tree, Tree | None]:
-        """The tree to verify, and the one to build beside it."""
-        options = self.options
-        first = Candidates(table.tokens[:, :1], table.log_probs[:, :1])
-        chain = build(root, first, len(first.tokens), options.depth_limit)
-        if options.mode == "linear":
-            return chain, None
-        budget = self.results[row].request.budget
-        budget = options.budget if budget is None else budget
-        tree = build(root, table, budget, options.depth_limit, options.depth_bonus)
-        return (chain, tree) if options.mode == "shadow_linear" else (tree, None)
+    def _plan(self, row: int, table: Candidates) -> Tree:
+        """The tree to verify; a shadow tree is built as well, and only its time counts."""
+        options, root = self.options, self.roots[row]
+        own = Candidates(table.tokens[row], table.log_probs[row])
+        if options.draws_trees:
+            budget = options.budget_of(self.results[row].request)
+            tree = build(root, own, budget, options.depth_limit, options.depth_bonus)
+            if options.mode == "ddtree":
+                return tree
+        first = Candidates(own.tokens[:, :1], own.log_probs[:, :1])
+        return build(root, first, len(first.tokens), options.depth_limit)
 
     def _walk(
         self, active: list[int], trees: list[Tree], given: Pass, out: Output
     ) -> tuple[list[Tensor], list[list[int]], list[int]]:
+        """The target's choices, the accepted rows and the bonus token of each batch row."""
         chosen: list[Tensor] = []
-        accepted: list[list[int]] = []
+        paths: list[list[int]] = []
         bonus: list[int] = []
-        for row, result in enumerate(self.results):
-            rows = trees[row].nodes + 1
-            behind = given.positions[row, :rows].cpu()
-            choice = choose(out.logits[row, :rows], behind, result.request.sampling).cpu()
-            path, token = accept(trees[row], choice)
-            chosen.append(choice)
-            accepted.append(path if row in active else [])
+        for row, (tree, result) in enumerate(zip(trees, self.results, strict=True)):
+            rows = slice(tree.nodes + 1)
+            behind = given.positions[row, rows].cpu()
+            chosen.append(choose(out.logits[row, rows], behind, result.request.sampling).cpu())
+            path, token = accept(tree, chosen[row])
+            paths.append(path if row in active else [])
             bonus.append(token)
-        return chosen, accepted, bonus
+        return chosen, paths, bonus
 
     def _keep_features(self, out: Output, accepted: list[list[int]]) -> None:
         """The features of the accepted rows, in path order, for the next draft."""
@@ -293,69 +288,13 @@ class _Loop:
             self.on_tokens(result.request, tokens)
         return tokens, cut
 
-    # Bookkeeping
-
     def _width(self) -> int:
         """Rows of a verification, the same in every step."""
         if self.drafter is None:
             return 1
         if self.options.mode == "ddtree":
-            own = [result.request.budget for result in self.results]
-            return 1 + max(self.options.budget if each is None else each for each in own)
+            return 1 + max(self.options.budget_of(result.request) for result in self.results)
         return self.drafter.architecture.block_size
-
-    @contextmanager
-    def _clock(self, stage: str) -> Iterator[None]:
-        on_device = self.target.device.type == "cuda"
-        start = time.perf_counter()
-        yield
-        if on_device:
-            torch.cuda.synchronize()
-        self.times[stage] = 1000 * (time.perf_counter() - start)
-
-    def _record(
-        self, row: int, drafted: _Drafted, given: Pass, chosen: Tensor, accepted: list[int],
-        start: int,
-    ) -> StepRecord:  # fmt: skip
-        """What the step of a batch row consumed and did, as the loop itself has it."""
-        options, result = self.options, self.results[row]
-        tree, table = drafted.trees[row], drafted.candidates[row]
-        budget = result.request.budget
-        budget = options.budget if budget is None else budget
-        if options.mode in ("linear", "autoregressive"):
-            budget = tree.nodes
-        count = len(accepted)
-        record = StepRecord(
-            run=options.run, request=result.request.name, step=result.steps - 1, row=row,
-            batch=len(self.results), mode=options.mode,
-            algorithm_requested=ALGORITHMS[options.mode], algorithm=ALGORITHMS[options.mode],
-            ctx_len=start, root=int(tree.tokens[0]), budget_requested=budget, budget=budget,
-            top_k=options.top_k if options.mode in ("ddtree", "shadow_linear") else 1,
-            nodes=tree.nodes, width=self.width,
-            draft_kv_before=drafted.kv_before[row], draft_kv_after=drafted.kv_after[row],
-            accepted=accepted, kv_before=start, kv_verified=start + self.width,
-            kv_after=int(self.cache.known_lengths[row]),
-            kv_source=[start + node for node in accepted],
-            kv_target=list(range(start, start + count)),
-            state_row=accepted[-1] if self.cache.states else None,
-            accepted_depth=float(tree.depths[accepted[-1]]), accepted_drafts=float(count - 1),
-            commit_len=float(count),
-            node_tokens=tree.tokens.tolist(), parents=tree.parents.tolist(),
-            depths=tree.depths.tolist(), ranks=tree.ranks.tolist(),
-            log_probs=tree.log_probs.tolist(),
-            positions=given.positions[row, : tree.nodes + 1].tolist(),
-            target_tokens=chosen.tolist(),
-        )  # fmt: skip
-        for stage in STAGES:
-            setattr(record, f"{stage}_ms", self.times[stage])
-        if table is not None and drafted.block is not None:
-            record.block_tokens, record.block_start = drafted.block[row].tolist(), start
-            record.spine_tokens = table.tokens[:, 0].tolist()
-        if table is not None and drafted.shadows[row] is not None:
-            # The shadow tree is the prefix of what its candidates define; they are enough.
-            record.candidate_tokens = table.tokens.tolist()
-            record.candidate_log_probs = table.log_probs.tolist()
-        return record
 
 
 def _alone(root: int) -> Tree:

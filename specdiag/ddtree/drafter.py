@@ -3,6 +3,10 @@
 It reads the committed text only through features of the target, whose keys and values are put
 into the cache of every draft layer once. Slot 0 of a block holds the root token, the others the
 mask id; slot i gives the token at the root's position + i.
+
+A drafter may know a part of the vocabulary only. Its head then has a row for each draft id, and
+`d2t` [draft vocab] holds offsets, as EAGLE and speculators write them: the token is the draft id
+plus d2t[draft id]. Logits are those of the whole vocabulary all the same, -inf for other tokens.
 """
 
 from __future__ import annotations
@@ -47,16 +51,25 @@ class Drafter(nn.Module):
         self.layers = nn.ModuleList(AttentionLayer(of) for _ in of.layer_types)
         self.norm = RMSNorm(of.hidden_size, of.rms_norm_eps)
         self.embed_tokens = nn.Embedding(of.vocab_size, of.hidden_size) if own_embedding else None
-        self.lm_head = nn.Linear(of.hidden_size, of.vocab_size, bias=False) if own_head else None
+        drafted = of.draft_vocab_size
+        own_head = own_head or drafted is not None
+        width = of.vocab_size if drafted is None else drafted
+        self.lm_head = nn.Linear(of.hidden_size, width, bias=False) if own_head else None
+        self.d2t: Tensor | None
+        zeros = None if drafted is None else torch.zeros(drafted, dtype=torch.int64)
+        self.register_buffer("d2t", zeros)
         self.rotary = {each: Rotary(rope, of.head_dim) for each, rope in of.rope.items()}
-        # One window per layer: a list, so that a fault test can switch one off.
-        self.windows = [of.window(layer) for layer in range(len(of.layer_types))]
+        # One window and one direction per layer: lists, so that a fault test can change one.
+        layers = range(len(of.layer_types))
+        self.windows = [of.window(layer) for layer in layers]
+        self.causal = [of.causal(layer) for layer in layers]
 
     @classmethod
     def random(cls, architecture: DraftArchitecture, taps: int = 5, std: float = 0.02) -> Drafter:
         """A drafter with random weights; `taps` counts only if the architecture names none."""
         named = architecture.target_layer_ids
-        drafter = cls(architecture, named or spread_taps(taps, architecture.num_target_layers))
+        layers = architecture.num_target_layers or len(architecture.layer_types)
+        drafter = cls(architecture, named or spread_taps(taps, layers))
         initialise(drafter, std)
         return drafter
 
@@ -124,7 +137,7 @@ class Drafter(nn.Module):
         batch, rows = positions.shape
         everything = torch.ones(batch, rows, rows, dtype=torch.bool, device=positions.device)
         seen, places = visible(positions, lengths, columns, everything)
-        return [within(seen, places, positions, window) for window in self.windows]
+        return self._views(seen, places, positions)
 
     def parallel(
         self,
@@ -155,9 +168,9 @@ class Drafter(nn.Module):
             attention.keys_values(hidden, text_angles[at])
             for at, attention in enumerate(self._attentions())
         ]
+        views = self._views(seen, places, positions)
         for at, layer in enumerate(self.layers):
-            view = within(seen, places, positions, self.windows[at])
-            x = layer(x, angles[at], view, partial(_behind, pasts[at]))
+            x = layer(x, angles[at], views[at], partial(_behind, pasts[at]))
         x = x.view(batch, blocks, width, -1)[:, :, 1:]
         return self.head(self.norm(x), target)
 
@@ -172,7 +185,27 @@ class Drafter(nn.Module):
         own: nn.Linear | nn.Embedding | None = self.lm_head
         if own is None and self.architecture.tie_word_embeddings:
             own = self.embed_tokens
-        return target.head(x) if own is None else functional.linear(x, own.weight).float()
+        if own is None:
+            return target.head(x)
+        logits = functional.linear(x, own.weight).float()
+        if self.d2t is None:
+            return logits
+        everything = logits.new_full((*logits.shape[:-1], self.architecture.vocab_size), -torch.inf)
+        return everything.index_copy(-1, self.known_tokens(self.d2t), logits)
+
+    @staticmethod
+    def known_tokens(d2t: Tensor) -> Tensor:
+        """The token of each draft id. [draft vocab]"""
+        return d2t + torch.arange(len(d2t), device=d2t.device)
+
+    def _views(self, seen: Tensor, places: Tensor, positions: Tensor) -> list[Tensor]:
+        """What each layer leaves of `seen` [batch, slot, column]; `places` are the columns'."""
+        views = [within(seen, places, positions, window) for window in self.windows]
+        if any(self.causal):
+            back = places[:, None, :] <= positions[:, :, None]
+            causal = zip(views, self.causal, strict=True)
+            views = [view & back if only_back else view for view, only_back in causal]
+        return views
 
     def _attentions(self) -> list[Attention]:
         return [each.self_attn for each in self.layers if isinstance(each, AttentionLayer)]

@@ -105,10 +105,11 @@ class Target(nn.Module):
         columns as its last axis; without it the rows are a chain. `parents` says which row's
         state a recurrent layer continues (from the mask if left out). `logit_rows` [batch, k]
         limits the logits to these rows. `columns` fixes how many cache columns are read, for
-        static shapes. Without a cache there is no past, and gradients flow.
+        static shapes. Without a cache there is no past, gradients flow, and the states after the
+        rows of a chain are not kept.
         """
         sight = self.sight(positions, cache, mask, columns)
-        if self.recurrent and parents is None:
+        if self.recurrent and parents is None and (cache is not None or mask is not None):
             parents = self._parents(ids, sight, mask)
         x: Tensor = self.embed_tokens(ids)  # [batch, row, hidden]
         angles = {each: rotary.angles(positions, x.dtype) for each, rotary in self.rotary.items()}

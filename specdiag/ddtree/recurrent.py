@@ -16,6 +16,9 @@ from specdiag.ddtree.cache import State
 from specdiag.ddtree.layers import FeedForward, RMSNorm
 
 
+CHUNK = 64  # rows of a chain that are trained at once
+
+
 def parents_of(mask: Tensor) -> Tensor:
     """The nearest visible row before each row, -1 if there is none. [batch, row]
 
@@ -72,10 +75,15 @@ class GatedDelta(nn.Module):
         self.norm = RMSNorm(self.sizes.value_dim, of.rms_norm_eps)
         self.out_proj = nn.Linear(width, of.hidden_size, bias=False)
 
-    def forward(self, x: Tensor, state: State, parents: Tensor) -> tuple[Tensor, State]:
-        """The rows' output [batch, row, hidden], and the state after each of them."""
+    def forward(self, x: Tensor, state: State, parents: Tensor | None) -> tuple[Tensor, State]:
+        """The rows' output [batch, row, hidden], and the state after each of them.
+
+        Without `parents` [batch, row] the rows are a chain, and of the states only the last is
+        returned.
+        """
         inputs = self.in_proj_qkv(x)  # [batch, row, channel]
-        windows = _windows(state.conv, inputs, parents)  # [batch, row, kernel, channel]
+        links = chain(*x.shape[:2], x.device) if parents is None else parents
+        windows = _windows(state.conv, inputs, links)  # [batch, row, kernel, channel]
         filters = self.conv1d.weight[:, 0].T  # [kernel, channel]
         mixed = functional.silu((windows * filters).sum(2))
         query, key, value = self._heads(mixed)
@@ -83,13 +91,17 @@ class GatedDelta(nn.Module):
             self.in_proj_a(x).float() + self.dt_bias.float()
         )
         strength = self.in_proj_b(x).sigmoid().float()  # [batch, row, value head]
-        read, after = _delta_rule(
-            state.delta, parents, query, key, value, decay.exp(), strength
-        )  # read: [batch, row, value head, value_dim]
+        if parents is None:
+            read, after = _delta_chunks(state.delta, query, key, value, decay, strength)
+        else:
+            read, after = _delta_rule(
+                state.delta, parents, query, key, value, decay, strength
+            )  # read: [batch, row, value head, value_dim]
         gate = self.in_proj_z(x).view(read.shape).float()
         gated = self.norm(read.to(x.dtype)).float() * functional.silu(gate)
         out: Tensor = self.out_proj(gated.to(x.dtype).flatten(2))
-        return out, State(after, windows[:, :, 1:])
+        left = windows[:, -after.shape[1] :, 1:]
+        return out, State(after, left)
 
     def _heads(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Unit queries and keys, and values, per value head in float32."""
@@ -130,7 +142,7 @@ def _delta_rule(
     query: Tensor,  # [batch, row, value head, key_dim]
     key: Tensor,
     value: Tensor,  # [batch, row, value head, value_dim]
-    decay: Tensor,  # [batch, row, value head]
+    decay: Tensor,  # [batch, row, value head], as a logarithm
     strength: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """What each row reads from its state, and the state [key_dim, value_dim] after each row.
@@ -143,13 +155,54 @@ def _delta_rule(
     reads = []
     for row in range(parents.shape[1]):
         state = after[parents[:, row] + 1, batch]
-        state = state * decay[:, row, :, None, None]
-        known = (state * key[:, row, :, :, None]).sum(-2)  # what the state has for this key
-        change = (value[:, row] - known) * strength[:, row, :, None]
-        state = state + key[:, row, :, :, None] * change[:, :, None, :]
-        reads.append((state * query[:, row, :, :, None]).sum(-2))
-        after[row + 1] = state
+        after[row + 1], read = _delta_row(
+            state, query[:, row], key[:, row], value[:, row], decay[:, row], strength[:, row]
+        )
+        reads.append(read)
     return torch.stack(reads, 1), after[1:].transpose(0, 1)
+
+
+def _delta_row(
+    state: Tensor,  # [batch, value head, key_dim, value_dim]
+    query: Tensor,  # [batch, value head, key_dim]
+    key: Tensor,
+    value: Tensor,  # [batch, value head, value_dim]
+    decay: Tensor,  # [batch, value head], as a logarithm
+    strength: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The state after one row, and what the row reads from it."""
+    state = state * decay.exp()[:, :, None, None]
+    known = (state * key[:, :, :, None]).sum(-2)  # what the state has for this key
+    change = (value - known) * strength[:, :, None]
+    state = state + key[:, :, :, None] * change[:, :, None, :]
+    return state, (state * query[:, :, :, None]).sum(-2)
+
+
+def _delta_chunks(
+    state: Tensor, query: Tensor, key: Tensor, value: Tensor, decay: Tensor, strength: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same for a chain, many rows at once: for training, where a loop over rows is too slow.
+
+    Within a chunk every change of the state is a linear function of the changes before it, so all
+    of them solve one triangular system (Gated DeltaNet, arXiv 2412.06464, section 3.3). The sums
+    are rounded in another order than row by row. Of the states, only the last one is returned.
+    """
+    reads = []
+    for rows in torch.arange(query.shape[1], device=query.device).split(CHUNK):
+        q, k, v = (each[:, rows].transpose(1, 2) for each in (query, key, value))
+        beta = strength[:, rows].transpose(1, 2)[..., None]  # [batch, value head, row, 1]
+        total = decay[:, rows].cumsum(1).transpose(1, 2)  # [batch, value head, row]
+        span = (total[..., :, None] - total[..., None, :]).tril().exp().tril()
+        grown = total.exp()[..., None]
+        before = beta * span.tril(-1) * (k @ k.transpose(-1, -2))
+        wanted = beta * (v - grown * (k @ state))
+        change = torch.linalg.solve_triangular(
+            before, wanted, upper=False, unitriangular=True
+        )  # [batch, value head, row, value_dim]
+        reads.append(grown * (q @ state) + (span * (q @ k.transpose(-1, -2))) @ change)
+        last = span[..., -1, :, None]
+        state = grown[..., -1:, :] * state + (last * k).transpose(-1, -2) @ change
+    return torch.cat(reads, 2).transpose(1, 2), state[:, None]
 
 
 class RecurrentLayer(nn.Module):
@@ -162,7 +215,7 @@ class RecurrentLayer(nn.Module):
         self.post_attention_layernorm = RMSNorm(of.hidden_size, of.rms_norm_eps)
         self.mlp = FeedForward(of)
 
-    def forward(self, x: Tensor, state: State, parents: Tensor) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, parents: Tensor | None) -> tuple[Tensor, State]:
         mixed, after = self.linear_attn(self.input_layernorm(x), state, parents)
         x = x + mixed
         return x + self.mlp(self.post_attention_layernorm(x)), after

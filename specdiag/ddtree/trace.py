@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 1
+DETAILS = ("candidates", "mask", "inputs", "checksums", "oracle")  # optional parts of a step
+CHECKSUMS = ("kv_node", "kv_after", "feature_node", "feature_in", "state_node", "state_before",
+             "state_after")  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -174,11 +177,24 @@ class StepRecord:
 KINDS: dict[type, str] = {RunRecord: "run", RequestRecord: "request", StepRecord: "step"}
 
 
-def line(record: RunRecord | RequestRecord | StepRecord) -> str:
-    """The record as its line of the trace, without the line end. What is not set is left out."""
-    values = {key: _finite(value) for key, value in asdict(record).items() if value is not None}
+_encode = json.JSONEncoder(
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
+).encode
+
+
+def values(record: RunRecord | RequestRecord | StepRecord) -> dict[str, Any]:
+    """What a record says, by key. What is not set is left out."""
     head = {"record": KINDS[type(record)], "schema": SCHEMA}
-    return json.dumps({**head, **values}, separators=(",", ":"), ensure_ascii=False)
+    return head | {key: value for key, value in vars(record).items() if value is not None}
+
+
+def line(record: RunRecord | RequestRecord | StepRecord) -> str:
+    """The record as its line of the trace, without the line end."""
+    found = values(record)
+    try:
+        return _encode(found)
+    except ValueError:  # rare, and to look for such numbers first would cost more than the rest
+        return _encode(_finite(found))
 
 
 def _finite(value: Any) -> Any:

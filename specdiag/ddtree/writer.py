@@ -1,23 +1,32 @@
 """Traces on disk, written beside the decoding loop: it waits only when the disk falls far behind.
 
+The loop itself makes each record a line, between its steps: a second thread would take the
+interpreter away from the stages that are being timed. Compressing and writing are the thread's.
+
 JSON lines, plain or `.zst`, end at a whole record whenever the run is interrupted. The same columns
-as Parquet are one file at the end, so an interrupted run leaves none.
+as Parquet are one file at the end; until then the steps wait in memory, packed as columns.
 """
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import io
 import queue
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord, line
+from specdiag.ddtree.trace import CHECKSUMS, RequestRecord, RunRecord, StepRecord, line
 from specdiag.errors import SpecdiagError, reason
 
-WAITING = 4096  # records between the loop and the disk
-FLUSHED = 256  # records after which a compressed file can be read up to here
+if TYPE_CHECKING:
+    import polars as pl
+
+BATCH = 64  # records that are handed over together: to wake the thread costs as much as a record
+SECONDS = 1.0  # after which fewer are
+WAITING = 64  # batches between the loop and the disk
 
 Record = RunRecord | RequestRecord | StepRecord
 
@@ -25,14 +34,16 @@ Record = RunRecord | RequestRecord | StepRecord
 class TraceWriter:
     """A trace file that is being written; use it in a `with` block.
 
-    Raises SpecdiagError when the file cannot be made or the disk is full; in the latter case at
-    the next record, or at the end. What was written until then stays readable.
+    Raises SpecdiagError when the file cannot be made or the disk is full; in the latter case soon
+    after, or at the end. What was written until then stays readable.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.queue: queue.Queue[Record | None] = queue.Queue(WAITING)
-        self.problem: OSError | None = None
+        self.lines: list[bytes] = []
+        self.handed = time.monotonic()
+        self.queue: queue.Queue[list[bytes] | None] = queue.Queue(WAITING)
+        self.problem: Exception | None = None
         try:
             self.sink = _sink(path)
         except OSError as error:
@@ -47,6 +58,7 @@ class TraceWriter:
         self, kind: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
+        self.queue.put(self.lines)
         self.queue.put(None)
         self.thread.join()
         try:
@@ -57,44 +69,46 @@ class TraceWriter:
             self._raise()
 
     def write(self, record: Record) -> None:
-        """Hand over a record."""
+        """Hand over a record, which may change afterwards."""
         self._raise()
-        self.queue.put(record)
+        self.lines.append(line(record).encode(errors="replace") + b"\n")
+        now = time.monotonic()
+        if len(self.lines) >= BATCH or now - self.handed > SECONDS:
+            self.queue.put(self.lines)
+            self.lines, self.handed = [], now
 
     def _raise(self) -> None:
-        if self.problem is not None:
+        if isinstance(self.problem, OSError):
             raise SpecdiagError(
                 f"the trace broke off: {reason(self.problem)}", str(self.path),
                 "free some space; what was written is readable",
             )  # fmt: skip
+        if self.problem is not None:
+            raise self.problem
 
     def _drain(self) -> None:
-        while (record := self.queue.get()) is not None:
+        while (lines := self.queue.get()) is not None:
             if self.problem is None:
                 try:
-                    self.sink.write(record)
-                except OSError as error:
+                    self.sink.write(lines)
+                except Exception as error:  # is raised in the loop; nobody would see it here
                     self.problem = error
 
 
 class _Lines:
-    """JSON lines, plain or compressed."""
+    """JSON lines, plain or compressed; readable up to the last batch at any time."""
 
     def __init__(self, path: Path) -> None:
         self.raw = open(path, "wb")  # noqa: SIM115 (closed by close)
         self.out: IO[bytes] = self.raw
-        self.count = 0
-        self.packed = path.suffix == ".zst"
-        if self.packed:
+        if path.suffix == ".zst":
             import zstandard
 
             self.out = cast(IO[bytes], zstandard.ZstdCompressor(3).stream_writer(self.raw))
 
-    def write(self, record: Record) -> None:
-        self.out.write(line(record).encode() + b"\n")
-        self.count += 1
-        if self.count % FLUSHED == 0:
-            self.out.flush()
+    def write(self, lines: list[bytes]) -> None:
+        self.out.write(b"".join(lines))
+        self.out.flush()
 
     def close(self) -> None:
         self.out.close()
@@ -106,20 +120,51 @@ class _Table:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.rows: list[dict[str, Any]] = []
+        self.frames: list[pl.DataFrame] = []
         with open(path, "wb"):
             pass  # a folder that is missing or closed is named before the run, not after it
         path.unlink()
 
-    def write(self, record: Record) -> None:
-        if isinstance(record, StepRecord):
-            self.rows.append(json.loads(line(record)))
+    def write(self, lines: list[bytes]) -> None:
+        import polars as pl
+
+        steps = b"".join(each for each in lines if each.startswith(b'{"record":"step"'))
+        if steps:
+            self.frames.append(pl.read_ndjson(io.BytesIO(steps), schema=_schema()))
 
     def close(self) -> None:
         import polars as pl
 
-        if self.rows:
-            pl.DataFrame(self.rows, infer_schema_length=None).write_parquet(self.path)
+        if not self.frames:
+            return
+        part = self.path.with_name(self.path.name + ".part")
+        try:
+            pl.concat(self.frames).write_parquet(part)
+            part.replace(self.path)
+        except pl.exceptions.PolarsError as error:
+            raise OSError(str(error)) from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _schema() -> dict[str, Any]:
+    """The types of a step's columns, as its record declares them."""
+    import polars as pl
+
+    plain: dict[str, Any] = {
+        "int": pl.Int64, "float": pl.Float64, "str": pl.String, "bool": pl.Boolean,
+        "dict[str, Any]": pl.Struct(dict.fromkeys(CHECKSUMS, pl.List(pl.Int64))),
+    }  # fmt: skip
+
+    def typed(text: str) -> Any:
+        if text.startswith("list["):
+            return pl.List(typed(text[len("list[") : -1]))
+        return plain[text]
+
+    columns = {"record": pl.String, "schema": pl.Int64}
+    for each in dataclasses.fields(StepRecord):
+        columns[each.name] = typed(str(each.type).removesuffix(" | None"))
+    return columns
 
 
 def _sink(path: Path) -> _Lines | _Table:

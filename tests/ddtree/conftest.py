@@ -90,6 +90,43 @@ def make_drafter():
 
 
 @pytest.fixture
+def make_knowing(make_drafter):
+    """`make_knowing(texts)`: a drafter that often knows how the text of a batch row goes on.
+
+    The next token is its first choice, its second choice, or far behind; by the text and the
+    position alone, so that every mode and every batch gets the same drafts.
+    """
+    import torch
+
+    from specdiag.ddtree.drafter import Drafter
+
+    class Knowing(Drafter):
+        def forward(self, ids, cache, target, positions=None, columns=None):
+            logits = torch.empty(len(ids), self.depths, VOCAB)
+            for row, start in enumerate(cache.known_lengths.tolist()):
+                text = self.texts[row]
+                draw = (31 * text[0] + 17 * text[1] + start) % len(self.noise)
+                logits[row] = self.noise[draw]
+                for depth, token in enumerate(text[start + 1 : start + 1 + self.depths]):
+                    luck = self.luck[draw][depth]
+                    wrong = (token + 1 + start % 5) % VOCAB
+                    logits[row, depth, token] += 4.0 if luck < 0.9 else 0.0
+                    logits[row, depth, wrong] += 5.0 if luck < 0.4 else 0.0
+            return logits
+
+    def make(texts):
+        one = make_drafter(layer_types=("full_attention",), sliding_window=None)
+        drafter = Knowing.random(one.architecture, std=0.3).eval().requires_grad_(False)
+        noise = torch.Generator().manual_seed(1)
+        drafter.noise = torch.rand(211, drafter.depths, VOCAB, generator=noise)
+        drafter.luck = torch.rand(211, drafter.depths, generator=noise).tolist()
+        drafter.texts = texts
+        return drafter
+
+    return make
+
+
+@pytest.fixture
 def make_tree():
     """`make_tree(rows, seed)`: parents of a random tree, -1 at the root, and its mask."""
     import torch
@@ -130,3 +167,38 @@ def tokens():
         return [source.randrange(VOCAB - 1) for _ in range(count)]
 
     return draw
+
+
+@pytest.fixture(scope="session")
+def pair_folder(tmp_path_factory):
+    """A folder with target/ and drafter/ as the command takes them; some drafts are accepted."""
+    import torch
+
+    from specdiag.ddtree import checkpoint
+    from specdiag.ddtree.architecture import Architecture, DraftArchitecture, Rope
+    from specdiag.ddtree.drafter import Drafter
+    from specdiag.ddtree.model import Target
+    from specdiag.ddtree.tokenizer import Tokenizer
+
+    folder = tmp_path_factory.mktemp("pair")
+    tokenizer = Tokenizer.train(["def read(path):\n    return path.read_text()\n"] * 3, 300)
+    shape = {**SHAPE, "vocab_size": tokenizer.size, "max_position_embeddings": 512}
+    rope = {"full_attention": Rope(), "sliding_attention": Rope()}
+    torch.manual_seed(7)
+    target = Target.random(
+        Architecture(**shape, layer_types=KINDS["full"], rope={"full_attention": Rope()}), std=0.1
+    )
+    drafter = Drafter.random(
+        DraftArchitecture(
+            **shape, layer_types=KINDS["sliding"][:2], rope=rope, sliding_window=9, block_size=7,
+            num_target_layers=3, mask_token_id=1, target_layer_ids=(0, 2),
+        ), std=0.1,
+    )  # fmt: skip
+    with torch.no_grad():  # both like the same tokens: the first channel of the head ranks them
+        target.embed_tokens.weight[:, 0] = 1.0
+        target.lm_head.weight.normal_(std=0.2, generator=torch.Generator().manual_seed(3))
+        target.lm_head.weight[:, 0] = -0.3 * torch.arange(tokenizer.size).roll(70)
+    checkpoint.save_target(target, folder / "target")
+    checkpoint.save_drafter(drafter, folder / "drafter")
+    tokenizer.save(folder / "target")
+    return folder

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'specdiag-llm[runtime]'")
 
+from safetensors import SafetensorError  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from torch.testing import assert_close  # noqa: E402
 
-from specdiag.ddtree import checkpoint  # noqa: E402
+from specdiag.ddtree import checkpoint, config_json  # noqa: E402
 from specdiag.ddtree.architecture import Rope  # noqa: E402
 from specdiag.ddtree.drafter import Drafter  # noqa: E402
 from specdiag.errors import SpecdiagError  # noqa: E402
@@ -106,6 +108,190 @@ def test_a_drafter_comes_back(target, make_drafter, draft_folder, tokens):
     assert torch.equal(found.parallel(features, starts, block, target), wanted)
 
 
+# What the configs of published drafters say, without the sizes of tensors that all have.
+QWEN3_8B = {  # z-lab/Qwen3-8B-DFlash-b16
+    "architectures": ["DFlashDraftModel"], "attention_bias": False, "attention_dropout": 0.0,
+    "auto_map": {"AutoModel": "dflash.DFlashDraftModel"}, "block_size": 16,
+    "bos_token_id": 151643,
+    "dflash_config": {"mask_token_id": 151669, "target_layer_ids": [1, 9, 17, 25, 33]},
+    "dtype": "bfloat16", "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu",
+    "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 12288,
+    "layer_types": ["full_attention"] * 5, "max_position_embeddings": 40960,
+    "max_window_layers": 5, "model_type": "qwen3", "num_attention_heads": 32,
+    "num_hidden_layers": 5, "num_key_value_heads": 8, "num_target_layers": 36,
+    "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 1000000, "sliding_window": None,
+    "tie_word_embeddings": False, "transformers_version": "4.57.3", "use_cache": True,
+    "use_sliding_window": False, "vocab_size": 151936,
+}  # fmt: skip
+QWEN36_27B = {  # z-lab/Qwen3.6-27B-DFlash
+    **QWEN3_8B, "hidden_size": 5120, "intermediate_size": 17408, "num_target_layers": 64,
+    "dflash_config": {"mask_token_id": 248070, "target_layer_ids": [1, 16, 31, 46, 61]},
+    "layer_types": ["sliding_attention"] * 4 + ["full_attention"], "rope_theta": 10000000,
+    "sliding_window": 2048, "use_sliding_window": True, "vocab_size": 248320,
+}  # fmt: skip
+QWEN35_122B = {  # z-lab/Qwen3.5-122B-A10B-DFlash, which has the block size inside
+    **{key: each for key, each in QWEN36_27B.items() if not key.startswith(("block", "rope"))},
+    "dflash_config": {
+        "block_size": 16, "mask_token_id": 248077,
+        "target_layer_ids": [1, 7, 14, 20, 26, 32, 39, 45],
+    },
+    "hidden_size": 3072, "intermediate_size": 9216, "max_position_embeddings": 262144,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000000}, "num_target_layers": None,
+    "num_hidden_layers": 6, "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+    "sliding_window": 4096,
+}  # fmt: skip
+OUTSIDE = {  # a port that has everything beside
+    **{key: each for key, each in QWEN3_8B.items() if key != "dflash_config"},
+    "target_layer_ids": [1, 9, 17, 25, 33], "mask_token_id": 151669, "is_causal": True,
+}  # fmt: skip
+SPECULATORS = {  # the layout of speculators, with a reduced vocabulary
+    "architectures": ["DFlashDraftModel"], "aux_hidden_state_layer_ids": [2, 10, 18, 26, 34],
+    "block_size": 8, "draft_vocab_size": 32000, "dtype": "bfloat16", "mask_token_id": 151669,
+    "sliding_window_non_causal": False, "speculators_model_type": "dflash",
+    "speculators_config": {"algorithm": "dflash", "default_proposal_method": "greedy"},
+    "target_hidden_size": None, "tie_word_embeddings": False,
+    "transformer_layer_config": {
+        key: QWEN3_8B[key] for key in QWEN3_8B
+        if key not in ("architectures", "block_size", "dflash_config", "num_target_layers")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "block", "taps", "mask", "causal"),
+    [
+        (QWEN3_8B, 16, (1, 9, 17, 25, 33), 151669, [False] * 5),
+        (QWEN36_27B, 16, (1, 16, 31, 46, 61), 248070, [True] * 4 + [False]),
+        (QWEN35_122B, 16, (1, 7, 14, 20, 26, 32, 39, 45), 248077, [True] * 5 + [False]),
+        (OUTSIDE, 16, (1, 9, 17, 25, 33), 151669, [True] * 5),
+        (SPECULATORS, 8, (1, 9, 17, 25, 33), 151669, [False] * 5),
+    ],
+)
+def test_configs_of_published_drafters_are_read_as_they_are(config, block, taps, mask, causal):
+    found = config_json.drafter(config, CONFIG)
+    assert (found.block_size, found.target_layer_ids, found.mask_token_id) == (block, taps, mask)
+    assert [found.causal(layer) for layer in range(len(found.layer_types))] == causal
+    assert found.rope["full_attention"].theta == (1e6 if found.vocab_size == 151936 else 1e7)
+    assert found.draft_vocab_size == config.get("draft_vocab_size")
+    assert config_json.drafter(config_json.to_json(found), CONFIG) == found
+
+
+@pytest.mark.parametrize(
+    ("flag", "causal"),
+    [
+        ({"is_causal": False}, [False, False, False]),
+        ({"is_causal": True}, [True, True, True]),
+        ({"dflash_config": {"causal": True}}, [True, True, True]),
+        ({"dflash_config": {"causal": False}}, [False, False, False]),
+        ({"dflash_config": {"causal_head": True}}, [True, True, True]),
+        ({}, [True, True, False]),
+    ],
+)
+def test_causality_is_named_in_either_place_or_follows_the_layer_types(
+    make_drafter, target, draft_folder, flag, causal
+):
+    edit_config(draft_folder, is_causal=GONE)
+    edit_config(draft_folder, "dflash_config", **flag.get("dflash_config", {}))
+    edit_config(draft_folder, **{key: each for key, each in flag.items() if key == "is_causal"})
+    drafter, _ = checkpoint.load_drafter(draft_folder, target)
+    assert drafter.causal == causal
+    checkpoint.save_drafter(drafter, draft_folder)
+    assert checkpoint.load_drafter(draft_folder, target)[0].causal == causal
+
+
+def test_a_drafter_made_here_says_that_it_is_not_causal(draft_folder):
+    """Readers of other projects take a sliding layer for causal if nothing is said."""
+    assert json.loads((draft_folder / CONFIG).read_text())["is_causal"] is False
+
+
+@pytest.fixture
+def reduced(make_drafter, tmp_path):
+    """A saved drafter of 20 of the 53 tokens, with the tensors that speculators adds."""
+    drafter = make_drafter(draft_vocab_size=20)
+    drafter.d2t.copy_(torch.arange(20) * 2 + 3 - torch.arange(20))
+    checkpoint.save_drafter(drafter, tmp_path / "reduced")
+    t2d = torch.zeros(53, dtype=torch.bool)
+    t2d[Drafter.known_tokens(drafter.d2t)] = True
+    edit_weights(tmp_path / "reduced", lambda each: each.update(t2d=t2d))
+    return tmp_path / "reduced"
+
+
+@pytest.mark.parametrize("stored", [torch.int64, torch.int32])
+def test_a_reduced_vocabulary_comes_back(target, reduced, stored):
+    edit_weights(reduced, lambda each: each.update(d2t=each["d2t"].to(stored)))
+    found, unused = checkpoint.load_drafter(reduced, target, dtype=torch.bfloat16)
+    assert unused == ["t2d"]
+    assert found.d2t.dtype == torch.int64
+    assert Drafter.known_tokens(found.d2t).tolist() == list(range(3, 43, 2))
+    assert found.lm_head.weight.shape == (20, 32)
+    assert found.lm_head.weight.dtype == torch.bfloat16
+
+
+def test_the_layout_of_speculators_is_the_same_drafter(target, make_drafter, reduced):
+    plain, _ = checkpoint.load_drafter(reduced, target)
+    config = json.loads((reduced / CONFIG).read_text())
+    dflash = config.pop("dflash_config")
+    beside = ("architectures", "draft_vocab_size", "block_size")
+    other = {key: config.pop(key) for key in beside}
+    config.pop("num_target_layers"), config.pop("is_causal")
+    other |= {
+        "speculators_model_type": "dflash", "transformer_layer_config": config,
+        "mask_token_id": dflash["mask_token_id"], "sliding_window_non_causal": True,
+        "aux_hidden_state_layer_ids": [tap + 1 for tap in dflash["target_layer_ids"]],
+    }  # fmt: skip
+    (reduced / CONFIG).write_text(json.dumps(other))
+    found, _ = checkpoint.load_drafter(reduced, target)
+    assert found.taps == plain.taps and found.causal == plain.causal
+    features = target(TEXT, TEXT, taps=found.taps).features
+    starts, block = torch.tensor([[12]]), found.block(torch.tensor([1]))[None]
+    wanted = plain.parallel(features, starts, block, target)
+    assert torch.equal(found.parallel(features, starts, block, target), wanted)
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda each: each.pop("d2t"), "d2t is missing"),
+        (lambda each: each.pop("lm_head.weight"), "lm_head.weight is missing"),
+        (
+            lambda each: each.update(d2t=torch.arange(19)),
+            r"d2t has shape \[19\], config.json wants \[20\]",
+        ),
+        (
+            lambda each: each.update({"lm_head.weight": torch.zeros(53, 32)}),
+            r"lm_head.weight has shape \[53, 32\], config.json wants \[20, 32\]",
+        ),
+        (lambda each: each.update(d2t=torch.ones(20)), "d2t is stored as F32"),
+        (lambda each: each.update(d2t=torch.arange(20) * 2), "to token 54, the vocabulary has 53"),
+        (lambda each: each.update(d2t=-torch.arange(20)), "one token from several draft ids"),
+    ],
+)  # fmt: skip
+def test_a_map_of_tokens_that_does_not_fit_is_named(target, reduced, harm, says):
+    edit_weights(reduced, harm)
+    with pytest.raises(SpecdiagError, match=says) as error:
+        checkpoint.load_drafter(reduced, target)
+    assert str(reduced) in error.value.where
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("final_logit_softcapping", 20.0),
+        ("input_embedding_scale", 64.0),
+        ("use_swa", True),
+        ("sample_from_anchor", True),
+        ("causal", "yes"),
+    ],
+)
+def test_a_variant_that_would_draft_otherwise_is_refused(target, draft_folder, key, value):
+    edit_config(draft_folder, is_causal=GONE)
+    edit_config(draft_folder, "dflash_config", **{key: value})
+    with pytest.raises(SpecdiagError, match=f"`{key}`"):
+        checkpoint.load_drafter(draft_folder, target)
+    edit_config(draft_folder, "dflash_config", **{key: None})
+    checkpoint.load_drafter(draft_folder, target)
+
+
 def test_a_drafter_with_its_own_table_and_head(target, make_drafter, tmp_path):
     plain = make_drafter()
     torch.manual_seed(5)
@@ -157,6 +343,34 @@ def test_dtype_is_asked_for_stored_or_named(target, folder, draft_folder):
     assert checkpoint.load_target(folder)[0].dtype == torch.float32
 
 
+def test_a_dtype_can_be_chosen_for_the_files_alone(target, make_drafter, tmp_path):
+    checkpoint.save_target(target, tmp_path / "target", torch.bfloat16)
+    checkpoint.save_drafter(make_drafter(draft_vocab_size=9), tmp_path / "drafter", torch.bfloat16)
+    assert target.dtype == torch.float32
+    loaded = checkpoint.load_target(tmp_path / "target")[0]
+    assert loaded.dtype == torch.bfloat16
+    for name, each in target.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], each.to(torch.bfloat16)), name
+    stored = load_file(tmp_path / "drafter" / WEIGHTS)
+    assert stored.pop("d2t").dtype == torch.int64
+    assert {each.dtype for each in stored.values()} == {torch.bfloat16}
+    assert json.loads((tmp_path / "drafter" / CONFIG).read_text())["dtype"] == "bfloat16"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640)])
+def test_files_have_the_permissions_that_any_new_file_has(target, tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        checkpoint.save_target(target, tmp_path)
+    finally:
+        os.umask(before)
+    assert {each.name: each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {
+        CONFIG: mode,
+        WEIGHTS: mode,
+    }
+
+
 def test_tensors_without_use_are_listed(folder, draft_folder, target):
     edit_weights(folder, lambda each: each.update(extra=torch.ones(1), another=torch.ones(2)))
     assert checkpoint.load_target(folder)[1] == ["another", "extra"]
@@ -179,16 +393,21 @@ def test_transformers_and_specdiag_read_each_others_checkpoints(make_target, tmp
         assert_close(logits(found), logits(saved), atol=1e-4, rtol=1e-4)
 
 
-def test_an_interrupted_write_leaves_the_old_checkpoint(target, folder, monkeypatch):
+@pytest.mark.parametrize(
+    "failure", [OSError(28, "No space left on device"), SafetensorError("No space left on device")]
+)
+def test_an_interrupted_write_leaves_the_old_checkpoint(target, folder, monkeypatch, failure):
     before = (folder / WEIGHTS).read_bytes()
 
     def full(*_, **__):
-        raise OSError(28, "No space left on device")
+        (folder / f".{WEIGHTS}.part").write_bytes(b"half")
+        raise failure
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(SpecdiagError, match="no space left on device"):
+    with pytest.raises(SpecdiagError, match=r"(?i)no space left on device"):
         checkpoint.save_target(target, folder)
     assert (folder / WEIGHTS).read_bytes() == before
+    assert sorted(each.name for each in folder.iterdir()) == [CONFIG, WEIGHTS]
 
 
 Q = "model.layers.1.self_attn.q_proj.weight"
@@ -311,6 +530,8 @@ def test_an_index_names_files_of_its_folder_only(folder):
         (None, {"hidden_size": 16}, "`hidden_size` of the drafter is 16, the target has 32"),
         (None, {"num_target_layers": 36}, "`num_target_layers` of the drafter is 36"),
         (None, {"layer_types": ["linear_attention"] * 3}, "attention layers only"),
+        (None, {"draft_vocab_size": 54}, "`draft_vocab_size` is 54, wanted at most the 53"),
+        (None, {"architectures": ["DFlash2DraftModel"]}, "DFlash2DraftModel"),
         ("dflash_config", {"mask_token_id": 53}, "mask id 53 is outside the vocabulary of 53"),
         ("dflash_config", {"mask_token_id": GONE}, "`mask_token_id` is missing"),
         ("dflash_config", {"target_layer_ids": [0, 3]}, "layer 3 cannot be tapped"),

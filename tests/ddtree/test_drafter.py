@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'specdiag-llm[runtime]'")
@@ -9,6 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'specdiag-
 from torch.testing import assert_close  # noqa: E402
 
 from specdiag.ddtree.layers import lowest_seen  # noqa: E402
+from specdiag.ddtree.tree import build, candidates  # noqa: E402
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 SOME = (0, 2)  # the drafter's taps
@@ -37,12 +40,13 @@ def turned(x, position, rotary):
     return out
 
 
-def by_definition(drafter, target, features, ids, windows):
+def by_definition(drafter, target, features, ids, windows, causal=(False,) * 3):
     """Logits of one block, one query and one head after the other. [depth, vocab]"""
     of, start = drafter.architecture, features.shape[1]
     context = [drafter.hidden_norm(drafter.fc(each)) for each in features[0]]
     stream = [target.embed_tokens.weight[each] for each in ids]
-    for layer, kind, window in zip(drafter.layers, of.layer_types, windows, strict=True):
+    layers = zip(drafter.layers, of.layer_types, windows, causal, strict=True)
+    for layer, kind, window, back in layers:
         attention, rotary = layer.self_attn, drafter.rotary[kind]
         normed = [layer.input_layernorm(each) for each in stream]
         entries = []  # position, keys and values [kv head, head_dim]
@@ -53,6 +57,7 @@ def by_definition(drafter, target, features, ids, windows):
         for slot, row in enumerate(normed):
             place, heads = start + slot, []
             near = [e for e in entries if window is None or abs(e[0] - place) < window]
+            near = [e for e in near if e[0] <= place or not back]
             queries = attention.q_norm(attention.q_proj(row).view(-1, of.head_dim))
             for head, query in enumerate(queries):
                 kv = head * of.num_key_value_heads // of.num_attention_heads
@@ -86,6 +91,72 @@ def test_each_slot_has_its_own_window(make_target, make_drafter):
     assert [int(lowest_seen(view)) for view in seen] == [7, 7, 0]
     drafter.windows[0] = None  # what a fault test does
     assert [int(lowest_seen(view)) for view in drafter.sight(positions, lengths, 18)] == [0, 7, 0]
+
+
+@pytest.mark.parametrize(
+    ("is_causal", "causal"),
+    [(True, (True, True, True)), (None, (True, True, False)), (False, (False, False, False))],
+)
+def test_a_causal_layer_sees_no_later_slot(is_causal, causal, make_target, make_drafter, tokens):
+    """Without a word about it the sliding layers are causal, as in published drafters."""
+    target, drafter = make_target(), make_drafter(is_causal=is_causal)
+    features, ids = features_of(target, tokens(9)), [3] + [52] * 6
+    assert tuple(drafter.causal) == causal
+    wanted = by_definition(drafter, target, features, ids, drafter.windows, causal)
+    assert_close(drafted(drafter, target, features), wanted, **CLOSE)
+    starts, block = torch.tensor([[9]]), torch.tensor([[ids]])
+    assert_close(drafter.parallel(features, starts, block, target)[0, 0], wanted, **CLOSE)
+    positions, lengths = torch.arange(9, 16)[None], torch.tensor([9])
+    for view, back in zip(drafter.sight(positions, lengths, 16), causal, strict=True):
+        ahead = [view[0, slot, 9 + slot + 1 :].any() for slot in range(6)]
+        assert any(ahead) != back
+
+
+def test_the_first_slots_of_a_causal_block_do_not_depend_on_its_width(
+    make_target, make_drafter, tokens
+):
+    target = make_target()
+    features = features_of(target, tokens(6))
+    for is_causal in (True, False):
+        drafter = make_drafter(is_causal=is_causal)
+        cache = drafter.cache(1, 20)
+        drafter.append(features, [6], cache)
+        ids = drafter.block(torch.tensor([4]))
+        wide, narrow = drafter(ids, cache, target), drafter(ids[:, :4], cache, target)
+        assert torch.allclose(wide[:, :3], narrow, atol=1e-4) == is_causal
+
+
+def test_a_reduced_vocabulary_leaves_the_other_tokens_at_minus_infinity(
+    make_target, make_drafter, tokens
+):
+    target, drafter = make_target(), make_drafter(draft_vocab_size=20)
+    known = sorted(random.Random(1).sample(range(53), 20))
+    drafter.d2t.copy_(torch.tensor(known) - torch.arange(20))  # offsets, not tokens
+    features = features_of(target, tokens(9))
+    logits = drafted(drafter, target, features)
+    assert logits.shape == (6, 53)
+    own = make_drafter()  # the same weights, of a vocabulary that is not reduced
+    own.lm_head = torch.nn.Linear(32, 53, bias=False)
+    own.load_state_dict(
+        drafter.state_dict() | {"lm_head.weight": torch.zeros(53, 32)}, strict=False
+    )
+    with torch.no_grad():
+        own.lm_head.weight[known] = drafter.lm_head.weight
+    wanted = drafted(own, target, features)
+    assert torch.equal(logits[:, known], wanted[:, known])
+    others = [token for token in range(53) if token not in known]
+    assert logits[:, others].isneginf().all()
+    tree = build(3, candidates(logits, 30), 200)
+    assert tree.nodes == 200 and set(tree.tokens[1:].tolist()) <= set(known)
+
+
+def test_a_drafter_of_few_tokens_trains(make_target, make_drafter, tokens):
+    target, drafter = make_target(), make_drafter(draft_vocab_size=20).requires_grad_(True)
+    text = tokens(18)
+    starts, ids = torch.tensor([[9]]), drafter.block(torch.tensor([5]))[None]
+    logits = drafter.parallel(features_of(target, text), starts, ids, target)
+    logits.logsumexp(-1).sum().backward()
+    assert all(each.grad.isfinite().all() for each in drafter.parameters())
 
 
 def test_appending_bit_by_bit_equals_all_at_once(make_target, make_drafter, tokens):

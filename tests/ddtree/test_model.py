@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install 'specdiag-
 
 from torch.testing import assert_close  # noqa: E402
 
-from specdiag.ddtree import architecture, model  # noqa: E402
+from specdiag.ddtree import config_json, model  # noqa: E402
 from specdiag.ddtree.model import spread_taps  # noqa: E402
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
@@ -49,7 +49,7 @@ def test_logits_and_taps_are_those_of_transformers(case):
         if "norm" in name or "bias" in name:  # ones and zeros would hide a missing one
             torch.nn.init.normal_(parameter, 1.0 if "norm" in name else 0.0, 0.3)
     named = {**config.to_dict(), "architectures": ["Qwen3ForCausalLM"]}
-    ours = model.Target(architecture.target(named, "config.json"))
+    ours = model.Target(config_json.target(named, "config.json"))
     ours.load_state_dict(
         {
             name.removeprefix("model."): each

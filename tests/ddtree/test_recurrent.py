@@ -13,6 +13,13 @@ from specdiag.ddtree.recurrent import GatedDelta, chain, empty_state, parents_of
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 
+@pytest.fixture(autouse=True)
+def no_gradients():
+    """As in decoding; training is tested where it is turned on again."""
+    with torch.no_grad():
+        yield
+
+
 @pytest.fixture
 def layer(make_target):
     """One recurrent layer with all its parameters away from their first values."""
@@ -160,3 +167,19 @@ def test_equals_the_layer_of_transformers():
     with torch.no_grad():
         out, _ = ours(rows, state, chain(2, 20, rows.device))
         assert_close(out, reference(rows), atol=1e-4, rtol=1e-4)
+
+
+def test_training_sees_the_layer_that_decoding_uses(layer):
+    """Without parents a chain is computed in chunks, with them row by row: one function."""
+    state, rows = start(layer, 2), torch.randn(2, 150, 32)
+    wanted, after = layer(rows, state, chain(2, 150, rows.device))
+    layer.requires_grad_()
+    with torch.enable_grad():
+        out, last = layer(rows.requires_grad_(), state, None)
+        out.square().sum().backward()
+    assert_close(out.detach(), wanted, **CLOSE)
+    assert_close(last.delta[:, 0].detach(), after.delta[:, -1], **CLOSE)
+    assert_close(last.conv[:, 0].detach(), after.conv[:, -1], **CLOSE)
+    assert rows.grad.isfinite().all() and all(
+        each.grad.isfinite().all() for each in layer.parameters()
+    )

@@ -1,0 +1,95 @@
+"""The bundled pairs: how large they are, and how long they are trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from specdiag.ddtree.architecture import (
+    FULL,
+    LINEAR,
+    SLIDING,
+    Architecture,
+    DraftArchitecture,
+    Recurrence,
+    Rope,
+)
+
+VOCAB, MASK_ID = 2048, 1
+WINDOW, POSITIONS, BLOCK = 128, 4096, 16
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train, and how fast."""
+
+    steps: int
+    tokens: int = 2048  # a step
+    length: int = 256  # tokens of a sequence
+    long_length: int = 2048  # of a sequence in the last tenth of all steps
+    rate: float = 4e-3
+    warmup: int = 50
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One pair, and all that making it takes."""
+
+    layer_types: tuple[str, ...]
+    intermediate_size: int
+    taps: tuple[int, ...]
+    draft_layers: tuple[str, ...]
+    target: Schedule
+    texts: int  # continuations of short prompts
+    long_texts: int  # and of prompts that make positions high
+    drafter: Schedule
+    continuation: int = 256  # tokens
+    prompts: tuple[int, int] = (96, 1600)  # tokens, short and long
+    measured: int = 32  # prompts of each kind that the finished pair is measured on
+    recurrence: Recurrence | None = field(default=None)
+
+    def architecture(self) -> Architecture:
+        """The target's."""
+        return Architecture(**_SHAPE, **self._own(self.layer_types), recurrence=self.recurrence)
+
+    def draft_architecture(self) -> DraftArchitecture:
+        """The drafter's."""
+        return DraftArchitecture(
+            **_SHAPE, **self._own(self.draft_layers), block_size=BLOCK, mask_token_id=MASK_ID,
+            num_target_layers=len(self.layer_types), target_layer_ids=self.taps,
+        )  # fmt: skip
+
+    def _own(self, types: tuple[str, ...]) -> dict[str, object]:
+        return {
+            "layer_types": types,
+            "intermediate_size": self.intermediate_size,
+            "rope": {each: Rope() for each in sorted({*types} - {LINEAR})},
+            "sliding_window": WINDOW if SLIDING in types else None,
+        }
+
+    def quick(self) -> Recipe:
+        """A pair that is good for nothing but to see that all parts of the training run."""
+        return replace(
+            self, texts=8, long_texts=4, continuation=40, prompts=(48, 200), measured=4,
+            target=replace(self.target, steps=6, long_length=512, warmup=2),
+            drafter=replace(self.drafter, steps=12, tokens=512, warmup=2),
+        )  # fmt: skip
+
+
+_SHAPE: dict[str, object] = {
+    "vocab_size": VOCAB, "hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 32, "max_position_embeddings": POSITIONS, "tie_word_embeddings": True,
+}  # fmt: skip
+
+RECIPES = {
+    "plain": Recipe(
+        layer_types=(SLIDING, SLIDING, SLIDING, FULL) * 2, intermediate_size=384, taps=(1, 3, 5),
+        draft_layers=(SLIDING, FULL), target=Schedule(4000), texts=2560, long_texts=128,
+        drafter=Schedule(2400),
+    ),
+    "hybrid": Recipe(
+        layer_types=(LINEAR, LINEAR, LINEAR, FULL), intermediate_size=256, taps=(0, 1, 2),
+        draft_layers=(SLIDING, FULL), target=Schedule(2600), texts=1536, long_texts=64,
+        drafter=Schedule(1400),
+        recurrence=Recurrence(key_heads=2, value_heads=4, key_dim=32, value_dim=32, kernel=4),
+    ),
+}  # fmt: skip
