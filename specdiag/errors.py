@@ -52,7 +52,7 @@ def note(level: str, what: str, where: str, help: str) -> str:
 def reason(error: BaseException) -> str:
     """What an exception says, as the end of a sentence."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return text[0].lower() + text[1:]
+    return text if text[:2].isupper() else text[0].lower() + text[1:]
 
 
 def _visible(text: str) -> str:

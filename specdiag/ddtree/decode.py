@@ -121,10 +121,8 @@ def _check(
     if options.mode != "autoregressive" and drafter is None:
         raise SpecdiagError(f"mode {options.mode} needs a drafter", help="or use autoregressive")
     if options.budget < 0 or options.top_k < 1:
-        raise SpecdiagError(
-            f"budget {options.budget} and top-k {options.top_k} draft nothing",
-            help="budget is 0 or more, top-k 1 or more",
-        )
+        what = f"budget {options.budget} and top-k {options.top_k} draft nothing"
+        raise SpecdiagError(what, help="budget is 0 or more, top-k 1 or more")
     for name in sorted(options.detail - {*DETAILS}):
         raise SpecdiagError(f"{name!r} is no part of a trace", help=f"one of {', '.join(DETAILS)}")
     longest = target.architecture.max_position_embeddings
@@ -135,9 +133,8 @@ def _check(
             raise SpecdiagError(
                 f"{len(request.prompt)} + {request.max_new_tokens} tokens are more than the "
                 f"target's {longest} positions",
-                request.name,
-                "shorten the prompt, or ask for fewer tokens",
-            )
+                request.name, "shorten the prompt, or ask for fewer tokens",
+            )  # fmt: skip
 
 
 class _Loop:
@@ -154,11 +151,12 @@ class _Loop:
         room = max(len(r.prompt) + r.max_new_tokens for r in requests) + 2 * self.width
         self.cache = target.cache(len(requests), room)
         self.draft_cache: Cache | None = None
+        self.taps: Sequence[int] = ()
         if self.drafter is not None:
-            block = self.drafter.architecture.block_size
-            self.draft_cache = self.drafter.cache(len(requests), room + block)
-        self.taps = self.drafter.taps if self.drafter else ()
-        self.roots = [0] * len(requests)
+            room += self.drafter.architecture.block_size
+            self.draft_cache = self.drafter.cache(len(requests), room)
+            self.taps = self.drafter.taps
+        self.roots = [0] * len(requests)  # last token of each, which the target has yet to read
         self.features: Tensor | None = None  # [batch, row, tap * hidden] not yet in the draft cache
         self.fresh = [0] * len(requests)  # how many of these rows are real,
         self.sources: list[list[int]] = [[] for _ in requests]  # and the rows they come from
@@ -186,20 +184,18 @@ class _Loop:
         clock = self.clock
         clock.start()
         starts = self.cache.known_lengths.tolist()
-        context = self.fresh, self.sources
-        drafted = self._draft(active)
+        fresh, sources, drafted = self.fresh, self.sources, self._draft(active)
         given = compile(drafted.trees, starts, self.width, self.target.device)
         clock.lap("compile")
         out = verify(self.target, given, self.cache, self.taps)
         clock.lap("verify")
         chosen, accepted, bonus = self._walk(active, drafted.trees, given, out)
         clock.lap("walk")
-        step = Step(active, starts, *context, drafted, given, out, chosen, accepted, bonus)
+        step = Step(active, starts, fresh, sources, drafted, given, out, chosen, accepted, bonus)
         if recorder is not None:
             recorder.verified(step)
             clock.lap("record")
-        self.cache.commit(accepted, out.states)
-        self._keep_features(out, accepted)
+        self._commit(out, accepted)
         clock.lap("commit")
         for row in active:
             tokens = [*drafted.trees[row].tokens[accepted[row][1:]].tolist(), bonus[row]]
@@ -254,21 +250,21 @@ class _Loop:
         paths: list[list[int]] = []
         bonus: list[int] = []
         for row, (tree, result) in enumerate(zip(trees, self.results, strict=True)):
-            rows = slice(tree.nodes + 1)
-            behind = given.positions[row, rows].cpu()
-            chosen.append(choose(out.logits[row, rows], behind, result.request.sampling).cpu())
+            logits, behind = out.logits[row, : tree.nodes + 1], given.positions[row].cpu()
+            chosen.append(choose(logits, behind[: len(logits)], result.request.sampling).cpu())
             path, token = accept(tree, chosen[row])
             paths.append(path if row in active else [])
             bonus.append(token)
         return chosen, paths, bonus
 
-    def _keep_features(self, out: Output, accepted: list[list[int]]) -> None:
-        """The features of the accepted rows, in path order, for the next draft."""
+    def _commit(self, out: Output, accepted: list[list[int]]) -> None:
+        """Keep the accepted rows, and in path order their features for the next draft."""
+        self.cache.commit(accepted, out.states)
         self.fresh, self.sources = [len(path) for path in accepted], accepted
         if out.features is not None:
             most = max(self.fresh)
-            rows = torch.tensor([[*path, *[0] * (most - len(path))] for path in accepted])
-            rows = rows.to(out.features.device)[:, :, None]
+            filled = [[*path, *[0] * (most - len(path))] for path in accepted]
+            rows = torch.tensor(filled, device=out.features.device)[:, :, None]
             self.features = out.features.gather(1, rows.expand(-1, -1, out.features.shape[-1]))
 
     def _emit(self, row: int, tokens: list[int]) -> tuple[list[int], str | None]:
@@ -292,9 +288,9 @@ class _Loop:
         """Rows of a verification, the same in every step."""
         if self.drafter is None:
             return 1
-        if self.options.mode == "ddtree":
-            return 1 + max(self.options.budget_of(result.request) for result in self.results)
-        return self.drafter.architecture.block_size
+        if self.options.mode != "ddtree":
+            return self.drafter.architecture.block_size
+        return 1 + max(self.options.budget_of(result.request) for result in self.results)
 
 
 def _alone(root: int) -> Tree:

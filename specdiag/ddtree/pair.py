@@ -36,9 +36,7 @@ class Pair:
         return frozenset() if end is None else frozenset({end})
 
 
-def bundled(
-    name: str = "plain", device: str = "cpu", dtype: torch.dtype = torch.float32
-) -> Pair:
+def bundled(name: str = "plain", device: str = "cpu", dtype: torch.dtype = torch.float32) -> Pair:
     """A pair of the package. Its weights are stored in bfloat16; on a CPU float32 is faster."""
     if name not in NAMES:
         raise SpecdiagError(f"no pair is called {name!r}", help=f"one of {', '.join(NAMES)}")

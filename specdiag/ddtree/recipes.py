@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from specdiag.ddtree.architecture import (
     FULL,
@@ -42,10 +43,10 @@ class Recipe:
     texts: int  # continuations of short prompts
     long_texts: int  # and of prompts that make positions high
     drafter: Schedule
-    continuation: int = 256  # tokens
+    continuation: int = 192  # tokens
     prompts: tuple[int, int] = (96, 1600)  # tokens, short and long
     measured: int = 32  # prompts of each kind that the finished pair is measured on
-    recurrence: Recurrence | None = field(default=None)
+    recurrence: Recurrence | None = None
 
     def architecture(self) -> Architecture:
         """The target's."""
@@ -58,7 +59,7 @@ class Recipe:
             num_target_layers=len(self.layer_types), target_layer_ids=self.taps,
         )  # fmt: skip
 
-    def _own(self, types: tuple[str, ...]) -> dict[str, object]:
+    def _own(self, types: tuple[str, ...]) -> dict[str, Any]:
         return {
             "layer_types": types,
             "intermediate_size": self.intermediate_size,
@@ -75,7 +76,7 @@ class Recipe:
         )  # fmt: skip
 
 
-_SHAPE: dict[str, object] = {
+_SHAPE: dict[str, Any] = {
     "vocab_size": VOCAB, "hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2,
     "head_dim": 32, "max_position_embeddings": POSITIONS, "tie_word_embeddings": True,
 }  # fmt: skip
@@ -83,12 +84,12 @@ _SHAPE: dict[str, object] = {
 RECIPES = {
     "plain": Recipe(
         layer_types=(SLIDING, SLIDING, SLIDING, FULL) * 2, intermediate_size=384, taps=(1, 3, 5),
-        draft_layers=(SLIDING, FULL), target=Schedule(4000), texts=2560, long_texts=128,
-        drafter=Schedule(2400),
+        draft_layers=(SLIDING, FULL), target=Schedule(4000), texts=1280, long_texts=96,
+        drafter=Schedule(2000),
     ),
     "hybrid": Recipe(
         layer_types=(LINEAR, LINEAR, LINEAR, FULL), intermediate_size=256, taps=(0, 1, 2),
-        draft_layers=(SLIDING, FULL), target=Schedule(2600), texts=1536, long_texts=64,
+        draft_layers=(SLIDING, FULL), target=Schedule(2600), texts=1024, long_texts=48,
         drafter=Schedule(1400),
         recurrence=Recurrence(key_heads=2, value_heads=4, key_dim=32, value_dim=32, kernel=4),
     ),

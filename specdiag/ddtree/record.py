@@ -7,7 +7,7 @@ enough: the `Watch` sees what reaches the layers themselves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
@@ -37,8 +37,8 @@ class Drafted:
     """What one step drafted; autoregressive steps have trees of the root alone."""
 
     trees: list[Tree]  # that are verified, one of each batch row
-    kv_before: list[int] | None = None  # rows in the draft cache, before and after new context
-    kv_after: list[int] | None = None
+    kv_before: list[int] = field(default_factory=list)  # rows in the draft cache, before and
+    kv_after: list[int] = field(default_factory=list)  # after the new context
     block: Tensor | None = None  # [batch, block] the drafter's input
     logits: Tensor | None = None  # [batch, L, vocab]
     table: Candidates | None = None  # [batch, L, K]
@@ -87,9 +87,12 @@ class Clock:
 
     def times(self) -> dict[str, float]:
         """Milliseconds of each stage."""
-        if self.device.type == "cuda":
+        pairs = pairwise(self.marks)
+        if self.device.type != "cuda":
+            spans = [1000 * (end - begin) for begin, end in pairs]
+        else:
             self.marks[-1].synchronize()
-        spans = [self._between(begin, end) for begin, end in pairwise(self.marks)]
+            spans = [begin.elapsed_time(end) for begin, end in pairs]
         return dict(zip(self.stages, spans, strict=True))
 
     def _now(self) -> Any:
@@ -99,29 +102,31 @@ class Clock:
         mark.record(torch.cuda.current_stream(self.device))
         return mark
 
-    def _between(self, begin: Any, end: Any) -> float:
-        on_device = self.device.type == "cuda"
-        return float(begin.elapsed_time(end)) if on_device else 1000 * (end - begin)
-
 
 class Watch:
     """What the last pass of target and drafter consumed, taken at the inputs of their layers."""
 
-    def __init__(self, target: Target, drafter: Drafter | None) -> None:
+    def __init__(self, target: Target, drafter: Drafter | None, wanted: Set[str]) -> None:
         self.ids = self.positions = self.slots = self.features = torch.empty(0)
-        # What rows see [batch, row, column], by layer type of the target and draft layer.
+        # What rows see [batch, row, column], by layer type of the target and window of the drafter:
+        # layers that have it in common get the same, and the first of them is asked.
         self.seen: dict[str, Tensor] = {}
-        self.draft_seen: list[Tensor | None] = [None] * (len(drafter.layers) if drafter else 0)
-        self.hooks = [target.register_forward_pre_hook(self._target)]
+        self.windows = drafter.windows if drafter else []
+        self.draft_seen: dict[int | None, Tensor] = {}
+        self.hooks = []
+        if "inputs" in wanted:
+            self.hooks.append(target.register_forward_pre_hook(self._target))
+        if "checksums" in wanted and drafter is not None:
+            self.hooks.append(drafter.fc.register_forward_pre_hook(self._features))
         types = target.architecture.layer_types
         self.types = sorted({*types} - {LINEAR})
         for kind in self.types:
             layer = target.layers[types.index(kind)]
             self.hooks.append(layer.register_forward_pre_hook(self._layer(kind)))
         if drafter is not None:
-            self.hooks.append(drafter.fc.register_forward_pre_hook(self._features))
-            for at, layer in enumerate(drafter.layers):
-                self.hooks.append(layer.register_forward_pre_hook(self._draft_layer(at)))
+            for window in {*self.windows}:
+                layer = drafter.layers[self.windows.index(window)]
+                self.hooks.append(layer.register_forward_pre_hook(self._draft_layer(window)))
 
     def close(self) -> None:
         """Leave the models as they were."""
@@ -136,15 +141,11 @@ class Watch:
 
     def lowest(self, starts: Sequence[int]) -> list[list[int]]:
         """Column `window_low` of every batch row; the context ends at `starts`."""
-        found = []
-        for seen in [*self.draft_seen, *(self.seen[kind] for kind in self.types)]:
-            if seen is None:
-                found.append([-1] * len(starts))
-                continue
-            read = seen.view(torch.uint8).amax(1)  # [batch, column]; `any` takes 50 times as long
-            lows = read.cpu().numpy().argmax(-1).tolist()
-            found.append([low if low < end else -1 for low, end in zip(lows, starts, strict=True)])
-        return [list(lows) for lows in zip(*found, strict=True)] or [[] for _ in starts]
+        draft = {window: _lowest(seen, starts) for window, seen in self.draft_seen.items()}
+        unread = [-1] * len(starts)
+        lows = [draft.get(window, unread) for window in self.windows]
+        lows += [_lowest(self.seen[kind], starts) for kind in self.types]
+        return [[low[row] for low in lows] for row in range(len(starts))]
 
     def _target(self, module: Any, args: tuple[Any, ...]) -> None:
         self.ids, self.positions = args[:2]
@@ -159,9 +160,9 @@ class Watch:
 
         return keep
 
-    def _draft_layer(self, at: int) -> Callable[[Any, tuple[Any, ...]], None]:
+    def _draft_layer(self, window: int | None) -> Callable[[Any, tuple[Any, ...]], None]:
         def keep(module: Any, args: tuple[Any, ...]) -> None:
-            self.draft_seen[at] = args[2]
+            self.draft_seen[window] = args[2]
 
         return keep
 
@@ -175,7 +176,7 @@ class Recorder:
     ) -> None:  # fmt: skip
         self.target, self.cache, self.results = target, cache, results
         self.options, self.on_step = options, on_step
-        self.watch = Watch(target, drafter)
+        self.watch = Watch(target, drafter, options.detail)
         self.sums: dict[int, dict[str, list[int]]] = {}  # by batch row, of the running step
         self.held: dict[int, list[StepRecord]] = {}  # by batch row, until the oracle has its text
 
@@ -197,11 +198,13 @@ class Recorder:
         """Record a step that is over; `times` are those of the clock."""
         lows = self.watch.lowest(step.starts)
         positions, slots = step.given.positions.tolist(), self.watch.slots.tolist()
+        lengths = self.cache.known_lengths.tolist()
         for row in step.active:
             record = self._record(step, row, times)
             rows = record.nodes + 1
             record.window_low, record.positions = lows[row], positions[row][:rows]
             record.slots = slots[row][:rows] if slots else None
+            record.kv_after, record.free_slots = lengths[row], self.cache.max_len - lengths[row]
             self._add_detail(record, step, row)
             if "oracle" in self.options.detail:
                 self.held.setdefault(row, []).append(record)
@@ -220,38 +223,39 @@ class Recorder:
         """The required columns of a batch row's step, without those of the whole batch."""
         options, result, drafted = self.options, self.results[row], step.drafted
         tree, accepted, start = drafted.trees[row], step.accepted[row], step.starts[row]
-        tokens, depths = tree.tokens.tolist(), tree.depths.tolist()
+        tokens, parents, depths = tree.tokens.tolist(), tree.parents.tolist(), tree.depths.tolist()
         count, rows, width = len(accepted), tree.nodes + 1, step.given.ids.shape[1]
         budget = options.budget_of(result.request) if options.draws_trees else tree.nodes
-        after = int(self.cache.known_lengths[row])
         record = StepRecord(
             run=options.run, request=result.request.name, step=result.steps - 1, row=row,
             batch=len(step.active), mode=options.mode,
             algorithm_requested=options.algorithm, algorithm=options.algorithm,
             ctx_len=start, root=tokens[0], budget_requested=budget, budget=budget,
             top_k=options.top_k if options.draws_trees else 1, nodes=tree.nodes, width=width,
-            tree_hash=tree_hash(tree),
-            draft_kv_before=drafted.kv_before[row] if drafted.kv_before else None,
-            draft_kv_after=drafted.kv_after[row] if drafted.kv_after else None,
-            context_start=start - step.context_rows[row], context_rows=step.context_rows[row],
-            context_source=step.context_sources[row] or None,
+            tree_hash=tree_hash(tokens, parents),
             accepted=accepted, bonus=step.bonus[row], bonus_row=accepted[-1],
             emitted=step.emitted[row], cut=step.cuts[row], finish=result.finish,
-            kv_before=start, kv_verified=start + width, kv_after=after,
+            kv_before=start, kv_verified=start + width,
             kv_source=[start + node for node in accepted],
             kv_target=list(range(start, start + count)),
             accepted_depth=float(depths[accepted[-1]]), accepted_drafts=float(count - 1),
-            commit_len=float(count), free_slots=self.cache.max_len - after,
-            idle_ms=times["idle"], step_ms=sum(times[stage] for stage in STAGES),
-            node_tokens=tokens, parents=tree.parents.tolist(),
+            commit_len=float(count),
+            draft_ms=times["draft"], topk_ms=times["topk"], build_ms=times["build"],
+            compile_ms=times["compile"], verify_ms=times["verify"], walk_ms=times["walk"],
+            commit_ms=times["commit"], idle_ms=times["idle"],
+            step_ms=sum([times[stage] for stage in STAGES]),
+            node_tokens=tokens, parents=parents,
             depths=depths, ranks=tree.ranks.tolist(),
             log_probs=tree.log_probs.tolist(), target_tokens=step.chosen[row].tolist(),
         )  # fmt: skip
-        for stage in STAGES:
-            setattr(record, f"{stage}_ms", times[stage])
         logits, greedy = step.out.logits[row, :rows], result.request.sampling.temperature <= 0
         record.gaps = detail.gaps(logits, step.chosen[row] if greedy else logits.argmax(-1))
         if drafted.block is not None and drafted.table is not None:
+            record.draft_kv_before = drafted.kv_before[row]
+            record.draft_kv_after = drafted.kv_after[row]
+            record.context_rows = step.context_rows[row]
+            record.context_start = start - step.context_rows[row]
+            record.context_source = step.context_sources[row] or None
             record.block_tokens, record.block_start = drafted.block[row].tolist(), start
             record.spine_tokens = drafted.table.tokens[row, :, 0].tolist()
         if self.cache.states and step.out.parents is not None:
@@ -278,8 +282,14 @@ class Recorder:
             record.checksums = self.sums[row] | detail.sums_after(self.cache, record)
 
 
-def tree_hash(tree: Tree) -> str:
+def _lowest(seen: Tensor, starts: Sequence[int]) -> list[int]:
+    """The lowest column that any row of a batch row reads, -1 if none is before its start."""
+    on_host = seen.device.type == "cpu"  # a whole mask is too large to fetch
+    read = seen.numpy().any(1) if on_host else seen.view(torch.uint8).amax(1).cpu().numpy()
+    lows = read.argmax(-1).tolist()
+    return [low if low < start else -1 for low, start in zip(lows, starts, strict=True)]
+
+
+def tree_hash(tokens: list[int], parents: list[int]) -> str:
     """16 hexadecimal digits that are equal for equal tokens and parents."""
-    found = blake2b(tree.tokens.numpy().data, digest_size=8)
-    found.update(tree.parents.numpy().data)
-    return found.hexdigest()
+    return blake2b(f"{tokens}{parents}".encode(), digest_size=8).hexdigest()

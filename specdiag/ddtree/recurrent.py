@@ -15,7 +15,6 @@ from specdiag.ddtree.architecture import Architecture, Recurrence
 from specdiag.ddtree.cache import State
 from specdiag.ddtree.layers import FeedForward, RMSNorm
 
-
 CHUNK = 64  # rows of a chain that are trained at once
 
 
@@ -82,7 +81,7 @@ class GatedDelta(nn.Module):
         returned.
         """
         inputs = self.in_proj_qkv(x)  # [batch, row, channel]
-        links = chain(*x.shape[:2], x.device) if parents is None else parents
+        links = chain(x.shape[0], x.shape[1], x.device) if parents is None else parents
         windows = _windows(state.conv, inputs, links)  # [batch, row, kernel, channel]
         filters = self.conv1d.weight[:, 0].T  # [kernel, channel]
         mixed = functional.silu((windows * filters).sum(2))
@@ -188,7 +187,7 @@ def _delta_chunks(
     are rounded in another order than row by row. Of the states, only the last one is returned.
     """
     reads = []
-    for rows in torch.arange(query.shape[1], device=query.device).split(CHUNK):
+    for rows in torch.split(torch.arange(query.shape[1], device=query.device), CHUNK):
         q, k, v = (each[:, rows].transpose(1, 2) for each in (query, key, value))
         beta = strength[:, rows].transpose(1, 2)[..., None]  # [batch, value head, row, 1]
         total = decay[:, rows].cumsum(1).transpose(1, 2)  # [batch, value head, row]

@@ -10,6 +10,39 @@ NULL, and a higher major version is refused.
 Row 0 of a tree is the root, the last committed token; rows 1..N are the nodes, parents before
 their children. A is the number of accepted drafts, C = A + 1 the commit length.
 
+What the bundled runtime writes into the columns that leave room:
+
+window_low     the lowest context position that any row read: of each draft layer in order, then of
+               the target's attention layers, full ones before sliding ones, as far as it has them;
+               -1 where no context was read
+state_sources  the row whose recurrent state each row continued, -1 the canonical state
+gaps           from the raw logits, also where a request samples
+tree_hash      over tokens and parents of the verified tree
+idle_ms        from the end of the step before, or of prefill, to this one's begin: tracing,
+               callbacks, whatever the program does in between
+step_ms        the sum of the stages, which follow each other without gaps
+free_slots     cache slots of the batch row behind its committed ones
+
+Optional parts, by their names in DETAILS:
+
+candidates     candidate_tokens and candidate_log_probs [L][K], lse [L] of modes ddtree and
+               shadow_linear: the whole table, not only the ranks in use, since whether the top-k or
+               the budget kept a token out is seen from the unused ones. A shadow_linear step
+               always has the first two: they are all that it knows of its tree
+mask           visible: bit i of a row says that it saw verify row i, padding included, as a layer
+               was given it (full layers, or sliding ones in a target without others); past_visible:
+               the columns of the past that it saw; mask_bytes: the masks of all layer types
+inputs         ids_read, positions_read [N + 1]: from the tensors that the pass was called with
+checksums      64-bit integers over raw bytes, all layers together, by the names of CHECKSUMS:
+               kv_node [N + 1] each row's keys and values after verification; kv_after [C] those of
+               slots start.. after the commit; feature_node [N + 1] the tapped features, feature_in
+               [context_rows] those that the drafter read; state_node [N + 1] the recurrent state
+               after each row, state_before [1] and state_after [1] the canonical one at the commit
+oracle         oracle_tokens, oracle_gaps [emitted]: what a causal pass over the request's whole
+               text chooses, and how clearly: the best minus the second best of the logits, or of
+               the noisy scores where the request samples. Made when a request ends, so that the
+               records of a request come together
+
 This module imports neither torch nor anything outside the standard library.
 """
 

@@ -114,12 +114,18 @@ def make(
 ) -> None:
     """Make one pair; the folder appears when it is finished."""
     torch.manual_seed(seed)
-    began = time.monotonic()
-    clock = _Clock(name, recipe, tell)
+    clock = Clock(name, recipe, tell)
     tokenizer = Tokenizer.train(corpus.modules(held_out=False), VOCAB)
     assert tokenizer.id(MASK) == recipe.draft_architecture().mask_token_id
     target = Target.random(recipe.architecture())
     training.train_target(target, tokenizer, recipe.target, seed, clock.loss("target"))
+    finish(target, tokenizer, recipe, folder, seed, clock)
+
+
+def finish(
+    target: Target, tokenizer: Tokenizer, recipe: Recipe, folder: Path, seed: int, clock: Clock
+) -> None:
+    """Make the drafter of a trained target, write both, and measure them."""
     texts = [
         training.continuations(
             target, tokenizer, count, prompt, seed + prompt, clock.count, recipe.continuation
@@ -131,24 +137,25 @@ def make(
     save_target(target, folder / "target", torch.bfloat16)
     tokenizer.save(folder / "target")
     save_drafter(drafter, folder / "drafter", torch.bfloat16)
-    made = pair.load(folder / "target", folder / "drafter", dtype=torch.float32, name=name)
+    made = pair.load(folder / "target", folder / "drafter", dtype=torch.float32, name=clock.name)
     rows = []
     for at, (kind, temperature) in enumerate(MEASURED):
         rows.append(measure(made, kind, temperature, recipe.measured))
-        tell(Progress(name, "measuring", at + 1, len(MEASURED)))
+        clock.tell(Progress(clock.name, "measuring", at + 1, len(MEASURED)))
     record = {
-        "pair": name, "seed": seed, "torch": torch.__version__,
-        "minutes": round((time.monotonic() - began) / 60, 1), "losses": clock.losses,
+        "pair": clock.name, "seed": seed, "torch": torch.__version__,
+        "minutes": round((time.monotonic() - clock.began) / 60, 1), "losses": clock.losses,
         "parameters": {"target": _size(target), "drafter": _size(drafter)}, "measured": rows,
     }  # fmt: skip
     (folder / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 
-class _Clock:
+class Clock:
     """Turns steps into progress, and keeps the losses."""
 
     def __init__(self, name: str, recipe: Recipe, tell: Callable[[Progress], None]) -> None:
         self.name, self.tell = name, tell
+        self.began = time.monotonic()
         self.totals = {"target": recipe.target.steps, "drafter": recipe.drafter.steps}
         self.texts = recipe.texts + recipe.long_texts
         self.made = 0
@@ -202,16 +209,9 @@ def readme(records: Mapping[str, Mapping[str, Any]]) -> str:
         "are bfloat16. `training.json` holds every loss.", "",
         "Tokens a step, the bonus included, on held-out text: the linear chain of block 16, and",
         "the tree of 32 nodes.", "",
-        "| pair | text | temperature | prompts | chain | tree of 32 | tree / chain |",
-        "|---|---|---|---|---|---|---|",
+        table(records), "",
+        "| pair | parameters of target and drafter | trained in |", "|---|---|---|",
     ]  # fmt: skip
-    for name, record in records.items():
-        lines += [
-            f"| {name} | {row['text']} | {row['temperature']:g} | {row['prompts']} "
-            f"| {row['chain']:.2f} | {row['tree']:.2f} | {row['tree'] / row['chain']:.2f} |"
-            for row in record["measured"]
-        ]
-    lines += ["", "| pair | parameters of target and drafter | trained in |", "|---|---|---|"]
     for name, record in records.items():
         sizes = record["parameters"]
         lines.append(
@@ -219,6 +219,21 @@ def readme(records: Mapping[str, Mapping[str, Any]]) -> str:
             f"| {record['minutes']:.0f} minutes on one thread |"
         )
     return "\n".join(lines) + "\n"
+
+
+def table(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tokens a step of each pair on each kind of text, as a table of Markdown."""
+    lines = [
+        "| pair | text | temperature | prompts | chain | tree of 32 | tree / chain |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, record in records.items():
+        lines += [
+            f"| {name} | {row['text']} | {row['temperature']:g} | {row['prompts']} "
+            f"| {row['chain']:.2f} | {row['tree']:.2f} | {row['tree'] / row['chain']:.2f} |"
+            for row in record["measured"]
+        ]
+    return "\n".join(lines)
 
 
 def curve(losses: Sequence[float], width: int = 60) -> str:

@@ -23,7 +23,7 @@ from specdiag.ddtree.decode import Options, Request, decode
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.model import Target
 from specdiag.ddtree.recipes import Schedule
-from specdiag.ddtree.tokenizer import END, Tokenizer
+from specdiag.ddtree.tokenizer import END, MASK, Tokenizer
 from specdiag.ddtree.verify import Sampling
 
 Report = Callable[[float], None]  # takes the loss of each step
@@ -45,7 +45,22 @@ def train_target(
         loss = functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())
         optimiser.update(loss)
         report(float(loss.detach()))
+    mask = tokenizer.id(MASK)
+    assert mask is not None
+    _place_mask(target, mask, seed)
     target.eval()
+
+
+@torch.no_grad()
+def _place_mask(target: Target, mask: int, seed: int) -> None:
+    """Give the mask id an embedding to draft from.
+
+    No text holds it, so where input and output share a table all that moved its row was the
+    softmax, which pushed it to where no text is. The drafter would see nothing else.
+    """
+    table = target.embed_tokens.weight
+    row = torch.randn(table.shape[1], generator=torch.Generator().manual_seed(seed))
+    table[mask] = row / row.norm() * table.norm(dim=-1).median() / 2
 
 
 def _ids(tokenizer: Tokenizer, seed: int) -> Iterator[int]:
@@ -73,7 +88,7 @@ def continuations(
     target: Target, tokenizer: Tokenizer, count: int, prompt: int, seed: int,
     report: Callable[[int], None], length: int = 256, batch: int = 64,
 ) -> Continuations:  # fmt: skip
-    """Let a target continue `count` passages of the training text, a third of them greedily.
+    """Let a target continue `count` passages of the training text, two thirds of them greedily.
 
     Prompts have from a third of `prompt` to `prompt` tokens. Texts are cut to the length of the
     shortest; `report` hears how many were made.
@@ -86,7 +101,7 @@ def continuations(
             kind = draw.choices(list(corpus.KINDS), [0.7, 0.15, 0.15])[0]
             passage = tokenizer.encode(corpus.KINDS[kind](draw, 8 * prompt, held_out=False))
             ids = passage[: draw.randrange(prompt // 3, prompt)]
-            sampling = Sampling(temperature=0.0 if at % 3 == 0 else 1.0, seed=seed + at)
+            sampling = Sampling(temperature=1.0 if at % 3 == 0 else 0.0, seed=seed + at)
             requests.append(Request(str(at), ids, length, sampling=sampling))
         for result in decode(target, None, requests, Options(mode="autoregressive")):
             texts.append([*result.request.prompt, *result.tokens])
@@ -165,8 +180,12 @@ class _Optimiser:
 
     def __init__(self, model: nn.Module, schedule: Schedule) -> None:
         parts = dict(model.named_parameters())
-        inner = {name: each for name, each in parts.items()
-                 if each.dim() == 2 and not name.startswith(("embed_tokens", "lm_head"))}  # fmt: skip
+        outer = ("embed_tokens", "lm_head")
+        inner = {
+            name: each
+            for name, each in parts.items()
+            if each.dim() == 2 and not name.startswith(outer)
+        }
         others = [each for name, each in parts.items() if name not in inner]
         self.model = model
         self.both: list[torch.optim.Optimizer] = [

@@ -243,9 +243,9 @@ def test_a_short_predictable_text_is_the_end_of_a_long_one(tokenizer):
 
 
 def test_command_measures_and_says_where_the_traces_are(specdiag, pair, tmp_path, monkeypatch):
-    from specdiag.ddtree import commands
+    from specdiag.ddtree.commands import bench as command
 
-    monkeypatch.setattr(commands, "load_pair", lambda *options: pair)
+    monkeypatch.setattr(command, "load_pair", lambda *options: pair)
     told = specdiag(
         "ddtree", "bench", "--prompts", 2, "--prompt-tokens", 20, "--max-new-tokens", 12,
         "--budgets", "4,2", "--out", tmp_path / "b",

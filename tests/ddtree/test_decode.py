@@ -194,6 +194,29 @@ def test_every_step_obeys_the_identities(kind):
     )
 
 
+def test_nothing_is_recorded_that_nobody_asked_for(monkeypatch):
+    def never(*given):
+        raise AssertionError("recorded")
+
+    monkeypatch.setattr("specdiag.ddtree.decode.Recorder", never)
+    monkeypatch.setattr("specdiag.ddtree.record.Clock._now", never)
+    (result,) = plain(make_target("hybrid"), [Request("r", [1, 2, 3], 5)])
+    assert len(result.tokens) == 5
+
+
+def test_plain_decoding_records_no_draft():
+    steps = []
+    options = Options(mode="autoregressive")
+    decode(
+        make_target("sliding"), None, [Request("r", [1, 2, 3], 5)], options, on_step=steps.append
+    )
+    assert [step.ctx_len for step in steps] == [3, 4, 5, 6]
+    for step in steps:
+        drafted = (step.draft_kv_before, step.draft_kv_after, step.context_rows, step.block_start)
+        assert drafted == (None,) * 4 and step.block_tokens == []
+        assert step.window_low == [0, 0] and step.state_sources is None and len(step.gaps) == 1
+
+
 def test_text_is_streamed_as_it_is_committed():
     target = make_target("full")
     requests = [Request("a", [1, 2, 3], 9), Request("b", [4, 5], 5)]

@@ -15,7 +15,9 @@ torch = pytest.importorskip("torch", reason="the bundled runtime needs torch")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from specdiag.ddtree import commands, pair, prompts  # noqa: E402
+from specdiag.ddtree import pair, prompts  # noqa: E402
+from specdiag.ddtree.commands import generate as command  # noqa: E402
+from specdiag.ddtree.commands import options  # noqa: E402
 from specdiag.ddtree.decode import MODES, Options, Request, decode  # noqa: E402
 from specdiag.ddtree.tokenizer import END, MASK, Tokenizer  # noqa: E402
 
@@ -118,7 +120,7 @@ def test_marks_in_a_prompt_are_tokens_like_others(generate):
 
 def test_text_is_streamed_as_it_is_committed(generate, text, monkeypatch):
     parts = []
-    monkeypatch.setattr(commands, "_print", parts.append)
+    monkeypatch.setattr(command, "_print", parts.append)
     generate(PROMPT, "--mode", "autoregressive")
     assert len(parts) > 20 and "".join(parts) == text
 
@@ -200,7 +202,7 @@ def test_an_interrupt_leaves_readable_files(generate, monkeypatch, load, folder)
         if count == 8:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "_print", stop)
+    monkeypatch.setattr(command, "_print", stop)
     answer = generate(
         PROMPT, "--mode", "autoregressive", "--trace", "a/t.jsonl", "--server-log", "a/s.log"
     )
@@ -386,11 +388,11 @@ def test_too_little_memory_is_three_lines(generate, monkeypatch):
     def full(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 TB")
 
-    monkeypatch.setattr(commands, "_generate", full)
+    monkeypatch.setattr(command, "_generate", full)
     assert lines(generate(PROMPT))[0] == "error: out of memory"
 
 
-@pytest.mark.parametrize("name", commands.NEEDED)
+@pytest.mark.parametrize("name", options.NEEDED)
 def test_without_the_runtime_the_extra_is_named(name, generate, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
     found = lines(generate(PROMPT))

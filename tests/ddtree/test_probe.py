@@ -237,9 +237,9 @@ def test_work_grows_with_full_layers_and_stops_at_the_window(pair):
 
 
 def test_command_prints_the_conclusion(specdiag, pair, tmp_path, monkeypatch):
-    from specdiag.ddtree import commands
+    from specdiag.ddtree.commands import probe as command
 
-    monkeypatch.setattr(commands, "load_pair", lambda *options: pair)
+    monkeypatch.setattr(command, "load_pair", lambda *options: pair)
     told = specdiag(
         "ddtree", "probe", "--lengths", "16,40", "--max-new-tokens", 6, "--repeats", 1,
         "--out", tmp_path / "p",

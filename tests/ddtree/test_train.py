@@ -130,7 +130,5 @@ def test_a_target_learns_what_is_repeated(tokenizer, monkeypatch):
     recipe = RECIPES["plain"]
     target = pair.Target.random(dataclasses.replace(recipe.architecture(), vocab_size=400))
     losses = []
-    training.train_target(
-        target, tokenizer, Schedule(12, 256, 64, 64, warmup=2), 0, losses.append
-    )
+    training.train_target(target, tokenizer, Schedule(12, 256, 64, 64, warmup=2), 0, losses.append)
     assert losses[0] > 5 and losses[-1] < 2.5

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+from pathlib import Path
 
 import pytest
 
+from specdiag.ddtree import writer
 from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
-from specdiag.ddtree.writer import TraceWriter
+from specdiag.ddtree.writer import BATCH, TraceWriter
 from specdiag.errors import SpecdiagError
 
 
@@ -56,15 +59,53 @@ def test_a_full_disk_is_named_and_what_was_written_stays(tmp_path, load, monkeyp
     with pytest.raises(SpecdiagError, match="broke off: no space left"), TraceWriter(path) as trace:
         write, count = trace.sink.write, iter(range(1000))
 
-        def full(record):
-            if next(count) >= 20:
+        def full(lines):
+            if next(count) >= 2:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            write(record)
+            write(lines)
 
         monkeypatch.setattr(trace.sink, "write", full)
-        for number in range(50):
+        for number in range(5 * BATCH):
             trace.write(step(number))
-    assert load(path).rows("SELECT count(*) AS n FROM step") == [{"n": 20}]
+    assert load(path).rows("SELECT count(*) AS n FROM step") == [{"n": 2 * BATCH}]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
+@pytest.mark.parametrize("name", ["steps.jsonl", "steps.jsonl.zst", "steps.parquet"])
+def test_a_disk_that_is_full_is_named_for_every_kind(tmp_path, name):
+    path = tmp_path / name
+    if path.suffix == ".parquet":
+        (tmp_path / f"{name}.part").symlink_to("/dev/full")
+    else:
+        path.symlink_to("/dev/full")
+    with pytest.raises(SpecdiagError, match=r"(?i)broke off.*no space left"):
+        write(path, 100)
+    assert path.suffix != ".parquet" or list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_that_fails_otherwise_says_so(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="cannot"), TraceWriter(tmp_path / "steps.jsonl") as trace:
+
+        def broken(lines):
+            raise ValueError("cannot")
+
+        monkeypatch.setattr(trace.sink, "write", broken)
+        trace.write(step(0))
+
+
+def test_a_slow_run_does_not_wait_for_a_whole_batch(tmp_path, monkeypatch):
+    with TraceWriter(tmp_path / "steps.jsonl") as trace:
+        trace.write(step(0))
+        assert len(trace.records) == 1
+        monkeypatch.setattr(writer, "SECONDS", -1.0)
+        trace.write(step(1))
+        assert trace.records == []
+
+
+def test_a_name_that_is_no_text_is_written_all_the_same(tmp_path, load):
+    with TraceWriter(tmp_path / "steps.jsonl") as trace:
+        trace.write(dataclasses.replace(step(0), request="a\udcff"))
+    assert load(tmp_path / "steps.jsonl").rows("SELECT request FROM step") == [{"request": "a?"}]
 
 
 @pytest.mark.parametrize("name", ["steps.jsonl", "steps.jsonl.zst", "steps.parquet"])

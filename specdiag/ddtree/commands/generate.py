@@ -1,0 +1,212 @@
+"""`specdiag ddtree generate`: continue a text, and record how."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specdiag.ddtree.commands.options import (
+    LARGEST_BUDGET,
+    Batch,
+    Budget,
+    DepthBonus,
+    DepthLimit,
+    Device,
+    DrafterFolder,
+    Dtype,
+    MaxNewTokens,
+    Mode,
+    PairName,
+    TargetFolder,
+    Threads,
+    TopK,
+    app,
+    enough_memory,
+    load_pair,
+    mode_named,
+    require_runtime,
+    within,
+)
+from specdiag.errors import SpecdiagError
+
+if TYPE_CHECKING:
+    from specdiag.ddtree.decode import Options, Request
+    from specdiag.ddtree.pair import Pair
+
+
+def details(names: str | None, known: Sequence[str], trace: Path | None) -> frozenset[str]:
+    """The parts of `--trace-detail`."""
+    found = frozenset(name.strip() for name in (names or "").split(",")) - {""}
+    for name in sorted(found - set(known)):
+        raise SpecdiagError(
+            f"{name!r} is no detail of a trace", "--trace-detail", f"known are {', '.join(known)}"
+        )
+    if found and trace is None:
+        raise SpecdiagError("details without a trace", "--trace-detail", "add --trace FILE")
+    return found
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str | None, typer.Argument(help="Text to continue.")] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(help='Read the prompt there (- is stdin), or from .jsonl {"prompt": ...}.'),
+    ] = None,
+    mode: Mode = "ddtree",
+    budget: Budget = 32,
+    top_k: TopK = 8,
+    depth_limit: DepthLimit = None,
+    depth_bonus: DepthBonus = 0.0,
+    max_new_tokens: MaxNewTokens = 128,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    top_p: Annotated[float, typer.Option(help="Sample from this share of the mass.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
+    batch: Batch = 1,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every step: .jsonl, .jsonl.zst or .parquet.")
+    ] = None,
+    trace_detail: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES", help="Also: mask, inputs, checksums, oracle, candidates; by commas."
+        ),
+    ] = None,
+    server_log: Annotated[Path | None, typer.Option(help="Write a log as SGLang does.")] = None,
+    pair: PairName = "plain",
+    target: TargetFolder = None,
+    drafter: DrafterFolder = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    threads: Threads = 1,
+) -> None:
+    """Continue a text, and record how.
+
+    One prompt is streamed as text; the answers to a .jsonl file are lines of JSON.
+
+    Example: specdiag ddtree generate "def read(path):" --trace steps.jsonl
+    """
+    require_runtime()
+    from specdiag.ddtree import prompts as texts
+    from specdiag.ddtree.decode import Options, Request
+    from specdiag.ddtree.trace import DETAILS
+    from specdiag.ddtree.verify import Sampling
+
+    mode = mode_named(mode)
+    within("--budget", budget, 0, LARGEST_BUDGET)
+    within("--top-k", top_k, 1, LARGEST_BUDGET)
+    within("--max-new-tokens", max_new_tokens, 1, 2**31)
+    within("--batch", batch, 1, 1024)
+    within("--depth-bonus", depth_bonus, -1e6, 1e6)
+    within("--temperature", temperature, 0, 1e6)
+    within("--seed", seed, 0, texts.LARGEST_SEED)
+    if not 0 < top_p <= 1:
+        raise SpecdiagError(f"{top_p} is out of range", "--top-p", "above 0, up to 1")
+    detail = details(trace_detail, DETAILS, trace)
+    if trace is not None and trace == server_log:
+        raise SpecdiagError(
+            "trace and server log are the same file", str(trace), "name two different files"
+        )
+    if (prompt is None) == (file is None):
+        raise SpecdiagError(
+            "no prompt" if prompt is None else "two prompts",
+            "specdiag ddtree generate",
+            "give a text or --file, and not both",
+        )
+    if mode != "autoregressive" and target is not None and drafter is None:
+        raise SpecdiagError(
+            f"mode {mode} needs a drafter",
+            "--drafter",
+            "name the drafter of this target, or take --mode autoregressive",
+        )
+    given = [texts.Prompt(prompt, "the command line")] if prompt is not None else []
+    if file is not None:
+        given = texts.read(file)
+    with enough_memory(device):
+        models = load_pair(pair, target, drafter, device, dtype, threads, mode != "autoregressive")
+    if models.drafter is not None and depth_limit is not None:
+        within("--depth-limit", depth_limit, 1, models.drafter.architecture.block_size - 1)
+    requests = [
+        Request(
+            f"r{number}",
+            texts.encode(models, each),
+            max_new_tokens if each.max_new_tokens is None else each.max_new_tokens,
+            each.budget,
+            Sampling(
+                temperature if each.temperature is None else each.temperature,
+                top_p if each.top_p is None else each.top_p,
+                seed if each.seed is None else each.seed,
+            ),
+        )
+        for number, each in enumerate(given)
+    ]
+    options = Options(
+        mode, budget, top_k, depth_limit, depth_bonus, models.stop_ids, mode, detail=detail
+    )
+    lines = file is not None and file.endswith(".jsonl")
+    with enough_memory(device):
+        _generate(models, requests, options, batch, trace, server_log, lines)
+
+
+def _generate(
+    models: Pair, requests: Sequence[Request], options: Options, batch: int, trace: Path | None,
+    server_log: Path | None, lines: bool,
+) -> None:  # fmt: skip
+    """Continue the requests and print what they receive, then how fast it went."""
+    import json
+    import time
+
+    from specdiag.ddtree import prompts as texts
+    from specdiag.ddtree.recording import Recording
+
+    terminal = sys.stdout.isatty()
+    stream = texts.Stream(
+        models.tokenizer, lambda text: _print(texts.harmless(text) if terminal else text)
+    )
+    first: float | None = None  # when the prompts of a batch were done
+    seconds = 0.0
+    tokens = steps = 0
+
+    def received(request: Request, new: list[int]) -> None:
+        nonlocal first
+        first = time.perf_counter() if first is None else first
+        if not lines:
+            stream.add(texts.without(new, options.stop_ids))
+
+    try:
+        with Recording(models, options, trace, server_log) as recording:
+            for start in range(0, len(requests), batch):
+                first = None
+                results = recording.decode(requests[start : start + batch], received)
+                seconds += time.perf_counter() - (first or 0.0)
+                tokens += sum(len(result.tokens) - 1 for result in results)
+                steps += sum(result.steps for result in results)
+                for result in results if lines else ():
+                    text = texts.without(result.tokens, options.stop_ids)
+                    answer = {
+                        "request": result.request.name,
+                        "text": models.tokenizer.decode(text),
+                        "tokens": len(result.tokens),
+                        "steps": result.steps,
+                        "finish": result.finish,
+                    }
+                    typer.echo(json.dumps(answer))
+    finally:
+        stream.close()
+        if terminal and not lines:
+            typer.echo()
+    typer.echo(
+        f"{tokens} tokens in {steps} steps after prefill: {tokens / max(steps, 1):.2f} a step, "
+        f"{tokens / max(seconds, 1e-9):,.1f} tokens/s",
+        err=True,
+    )
+
+
+def _print(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
