@@ -102,7 +102,7 @@ def decode(
     `on_tokens` streams what a request receives, `on_step` the record of each of its steps.
     Raises SpecdiagError for options that do not fit and for a context that is too long.
     """
-    _check(target, drafter, requests, options)
+    check(target, drafter, requests, options)
     loop = _Loop(target, drafter, requests, options, on_tokens)
     loop.prefill()
     if on_step is None:
@@ -113,22 +113,25 @@ def decode(
     return loop.results
 
 
-def _check(
+def check(
     target: Target, drafter: Drafter | None, requests: Sequence[Request], options: Options
 ) -> None:
+    """Raise SpecdiagError for options and requests that do not fit the models."""
     if options.mode not in MODES:
-        raise SpecdiagError(f"{options.mode!r} is no mode", help=f"one of {', '.join(MODES)}")
+        raise SpecdiagError(f"{options.mode!r} is no mode", "mode", f"one of {', '.join(MODES)}")
     if options.mode != "autoregressive" and drafter is None:
-        raise SpecdiagError(f"mode {options.mode} needs a drafter", help="or use autoregressive")
+        raise SpecdiagError("nothing to draft with", options.mode, "add a drafter")
     if options.budget < 0 or options.top_k < 1:
-        what = f"budget {options.budget} and top-k {options.top_k} draft nothing"
-        raise SpecdiagError(what, help="budget is 0 or more, top-k 1 or more")
+        given = f"budget {options.budget}, top-k {options.top_k}"
+        raise SpecdiagError("this drafts nothing", given, "budget is 0 or more, top-k 1 or more")
     for name in sorted(options.detail - {*DETAILS}):
-        raise SpecdiagError(f"{name!r} is no part of a trace", help=f"one of {', '.join(DETAILS)}")
+        raise SpecdiagError("no such part of a trace", name, f"one of {', '.join(DETAILS)}")
     longest = target.architecture.max_position_embeddings
     for request in requests:
         if not request.prompt or request.max_new_tokens < 1:
-            raise SpecdiagError("a request needs a prompt and room for a token", request.name)
+            raise SpecdiagError(
+                "no prompt, or no room for a token", request.name, "both need 1 token or more"
+            )
         if len(request.prompt) + request.max_new_tokens > longest:
             raise SpecdiagError(
                 f"{len(request.prompt)} + {request.max_new_tokens} tokens are more than the "
@@ -148,7 +151,9 @@ class _Loop:
         self.drafter = None if options.mode == "autoregressive" else drafter
         self.results = [Result(request) for request in requests]
         self.width = self._width()
-        room = max(len(r.prompt) + r.max_new_tokens for r in requests) + 2 * self.width
+        room = (
+            max(len(r.prompt) + r.max_new_tokens for r in requests) + 2 * self.width
+        )  # a path may go on past a request's end
         self.cache = target.cache(len(requests), room)
         self.draft_cache: Cache | None = None
         self.taps: Sequence[int] = ()

@@ -16,16 +16,16 @@ from torch import Tensor
 from specdiag.ddtree.cache import Cache, State
 from specdiag.ddtree.model import PREFILL_ROWS, Target
 from specdiag.ddtree.trace import StepRecord
-from specdiag.ddtree.verify import Sampling, _gumbel, nucleus
+from specdiag.ddtree.verify import Sampling, best, scores
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Result
     from specdiag.ddtree.record import Step, Watch
 
 
-def gaps(scores: Tensor, best: Tensor) -> list[float]:
-    """How far the best of each row of `scores` [row, vocab] is above the second best."""
-    at = best.to(scores.device)[:, None]
+def gaps(scores: Tensor, chosen: Tensor) -> list[float]:
+    """How far the chosen of each row of `scores` [row, vocab] is above the second best."""
+    at = chosen.to(scores.device)[:, None]
     top = scores.gather(-1, at)
     # In place and put back: a copy would take longer than everything else here.
     second = scores.scatter_(-1, at, -torch.inf).amax(-1)
@@ -144,18 +144,9 @@ def oracle(
             torch.tensor([part], device=target.device), positions, cache, logit_rows=wanted[None]
         )
         cache.commit([range(len(part))], out.states)
-        scores = _scores(out.logits[0], (start + wanted).tolist(), sampling)
-        best = scores.argmax(-1)
-        tokens += best.tolist()
+        found = scores(out.logits[0], start + wanted, sampling)
+        choice = best(found)
+        tokens += choice.tolist()
         most = torch.finfo(torch.float32).max
-        apart += [min(gap, most) for gap in gaps(scores, best)]
+        apart += [min(gap, most) for gap in gaps(found, choice)]
     return tokens, apart
-
-
-def _scores(logits: Tensor, positions: Sequence[int], sampling: Sampling) -> Tensor:
-    """What `choose` maximises."""
-    if sampling.temperature <= 0 or not positions:
-        return logits
-    noise = [_gumbel(sampling.seed, place, logits.shape[-1]) for place in positions]
-    scaled = nucleus(logits / sampling.temperature, sampling.top_p)
-    return scaled + torch.stack(noise).to(logits.device)

@@ -53,11 +53,6 @@ def within(seen: Tensor, places: Tensor, positions: Tensor, window: int | None) 
     return seen & (distance < window)
 
 
-def lowest_seen(seen: Tensor) -> Tensor:
-    """The lowest column that any row of a batch row really reads. [batch]"""
-    return seen.any(1).to(torch.uint8).argmax(-1)
-
-
 class RMSNorm(nn.Module):
     """Scales each vector to a root mean square of one, then by a weight."""
 

@@ -23,7 +23,7 @@ from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.trace import StepRecord
 from specdiag.ddtree.tree import Candidates, Tree
-from specdiag.ddtree.verify import Pass
+from specdiag.ddtree.verify import Pass, best
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Options, Result
@@ -249,7 +249,7 @@ class Recorder:
             log_probs=tree.log_probs.tolist(), target_tokens=step.chosen[row].tolist(),
         )  # fmt: skip
         logits, greedy = step.out.logits[row, :rows], result.request.sampling.temperature <= 0
-        record.gaps = detail.gaps(logits, step.chosen[row] if greedy else logits.argmax(-1))
+        record.gaps = detail.gaps(logits, step.chosen[row] if greedy else best(logits))
         if drafted.block is not None and drafted.table is not None:
             record.draft_kv_before = drafted.kv_before[row]
             record.draft_kv_after = drafted.kv_after[row]

@@ -68,7 +68,7 @@ class Recording:
         target, drafter = self.pair.target, self.pair.drafter
         if self.trace is None and self.server_log is None:
             return loop.decode(target, drafter, requests, self.options, on_tokens)
-        loop._check(target, drafter, requests, self.options)
+        loop.check(target, drafter, requests, self.options)
         if not self.started:
             self._start(requests)
         new = self._new(requests)

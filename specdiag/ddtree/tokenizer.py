@@ -44,7 +44,9 @@ class Tokenizer:
         try:
             return cls(Backend.from_file(str(path)))
         except Exception as error:  # the library raises nothing narrower
-            raise SpecdiagError(f"{FILE} cannot be read: {reason(error)}", str(path)) from None
+            raise SpecdiagError(
+                f"{FILE} cannot be read: {reason(error)}", str(path), "copy the file again"
+            ) from None
 
     def save(self, folder: Path) -> None:
         """Write `tokenizer.json`."""

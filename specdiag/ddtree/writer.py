@@ -49,7 +49,9 @@ class TraceWriter:
         try:
             self.sink = _sink(path)
         except OSError as error:
-            raise SpecdiagError(f"no trace: {reason(error)}", str(path)) from None
+            raise SpecdiagError(
+                f"no trace: {reason(error)}", str(path), "name a file that can be written"
+            ) from None
         self.thread = threading.Thread(target=self._drain, name="trace", daemon=True)
 
     def __enter__(self) -> TraceWriter:

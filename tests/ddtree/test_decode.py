@@ -245,10 +245,10 @@ def test_a_trace_of_the_loop_is_silent_under_analysis(tmp_path, diagnose):
     ("options", "request_", "words"),
     [
         (Options(mode="tree"), Request("r", [1], 4), "no mode"),
-        (Options(mode="ddtree"), Request("r", [1], 4), "needs a drafter"),
+        (Options(mode="ddtree"), Request("r", [1], 4), "nothing to draft with"),
         (Options(mode="autoregressive"), Request("r", [1], 600), "positions"),
-        (Options(mode="autoregressive"), Request("r", [], 4), "needs a prompt"),
-        (Options(mode="autoregressive", budget=-1), Request("r", [1], 4), "draft nothing"),
+        (Options(mode="autoregressive"), Request("r", [], 4), "no prompt"),
+        (Options(mode="autoregressive", budget=-1), Request("r", [1], 4), "drafts nothing"),
     ],
 )
 def test_what_cannot_be_decoded_is_said_in_three_lines(options, request_, words):
