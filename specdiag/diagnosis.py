@@ -114,7 +114,12 @@ def analyze(
     chosen = rule.parameters(rules, params)
     filled = fill(files, parsers, progress)
     if not any(reading.lines for reading in filled.readings):
-        first = filled.notices[0] if filled.notices else Notice("nothing was read")
+        own = Notice(
+            "there is nothing to read but results of specdiag itself",
+            ", ".join(file.name for file in files[:3]),
+            "give the logs and traces that they were made from",
+        )
+        first = filled.notices[0] if filled.notices else own
         raise SpecdiagError(first.what, first.where, first.help, NOTHING_READ)
     hits: list[tuple[Rule, Hit]] = []
     results: list[Decision] = []

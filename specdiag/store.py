@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +26,9 @@ LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 MOST_ARMS = 100  # runs that one file can name; every run is compared with every other
 NAMED = 10  # fields that no parser knows; more are counted
 UNREAD = "see them with `specdiag query 'FROM unread' PATH`; more names with --parsers"
+
+# What specdiag itself wrote, as beside the traces of `ddtree bench`: results, and no evidence.
+_OWN = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"specdiag":')
 
 # Events that only a server which really starts prints, and where a part names its algorithm.
 _START_KINDS = ("weights", "capacity", "capture_begin", "ready", "hook")
@@ -140,6 +144,8 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
             break
         if not file.notices:
             file.warn("the file is empty", "look whether its writer died, or give another file")
+        return None, []
+    if _OWN.match(head):
         return None, []
     if _is_binary(head):
         file.warn(

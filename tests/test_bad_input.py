@@ -177,6 +177,17 @@ def test_nothing_but_a_bad_file_is_an_error_of_three_lines(
     assert three_lines(answer.err) and name in answer.err
 
 
+def test_results_of_specdiag_itself_are_no_evidence(
+    tmp_path: Path, good: Path, specdiag: Command
+) -> None:
+    own = '{"schema": 1, "specdiag": "0.1.0", "arms": [], "runs": [], "findings": []}'
+    (tmp_path / "bench.json").write_text(own)
+    answer = specdiag("check", good, tmp_path / "bench.json")
+    assert answer.err == "" and "run good" in answer.out
+    answer = specdiag("check", tmp_path / "bench.json")
+    assert answer.code == NOTHING_READ and three_lines(answer.err) and "bench.json" in answer.err
+
+
 def run(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "specdiag", *map(str, arguments)],

@@ -19,7 +19,7 @@ from typing import Any
 from specdiag import __version__
 from specdiag.ddtree import passages
 from specdiag.ddtree.architecture import FULL, SLIDING, Architecture
-from specdiag.ddtree.bench import environment, named, steps_of
+from specdiag.ddtree.bench import SHARES, environment, named, steps_of
 from specdiag.ddtree.conclusion import Cell, Expected, conclude
 from specdiag.ddtree.decode import Options, Request, decode
 from specdiag.ddtree.pair import Pair
@@ -33,7 +33,7 @@ HARD_TOKENS = 48  # at most, since each step adds few
 PLAIN_TOKENS = 24  # at most: only the step time is needed
 WARM_UP = 8
 KINDS = {"predictable": "speculating", "hard": "speculating", "plain": "autoregressive"}
-STAGES = ("draft", "build", "verify", "step")
+STAGES = SHARES | {"step": ("step_ms",)}  # columns of the trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +181,10 @@ def _cells(kind: str, trace: Path) -> Iterator[Cell]:
         length, repeat = map(int, record["request"].split("-"))
         texts.setdefault((length, repeat), []).append(
             {"commit": record["commit_len"]}
-            | {stage: record.get(f"{stage}_ms") or 0.0 for stage in STAGES}
+            | {
+                stage: sum(record.get(column) or 0.0 for column in columns)
+                for stage, columns in STAGES.items()
+            }
         )
     for length in sorted({length for length, _ in texts}):
         mine = [steps for (each, _), steps in sorted(texts.items()) if each == length]
