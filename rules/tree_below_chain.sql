@@ -46,17 +46,17 @@ stranger AS (
         AND (SELECT count(DISTINCT x.tokens) FROM prompt x JOIN prompt y ON y.run = b.run AND y.seen = x.seen AND y.tokens = x.tokens
              WHERE x.run = a.run AND x.seen = a.seen) < $prompts * least(a.lengths, b.lengths)
 ),
--- What the chain would commit if it reached no deeper than the tree. A trace tells how deep trees
--- were: a drafter with flat laws makes them shallow, which is no fault. Otherwise all nodes are in
--- a row where there is one candidate a depth, and half of them where siblings take their share.
--- Rows that are means take it from a geometric distribution with that mean.
+-- What the chain would commit if it reached no deeper than the tree can: all its nodes in a row
+-- where there is one candidate a depth, half of them where siblings take their share, and what a
+-- trace shows where it is less, since a drafter that is sure of nothing makes shallow trees. Rows
+-- that are means take it from a geometric distribution with that mean.
 reach AS (
     SELECT t.run, s.run AS against, s.kind, avg(CASE
         WHEN t.depth IS NULL THEN s.commit_len
         WHEN s.kind = 'step' THEN least(s.commit_len, t.depth + 1)
         ELSE s.commit_len * (1 - (1 - 1 / greatest(s.commit_len, 1)) ** (t.depth + 1)) END) AS commit_len
     FROM chain p
-    JOIN (SELECT run, coalesce(traced, CASE WHEN budget IS NULL THEN block - 1 ELSE least(budget / CASE WHEN top_k = 1 THEN 1 ELSE 2 END, block - 1) END) AS depth
+    JOIN (SELECT run, least(traced, CASE WHEN budget IS NULL THEN block - 1 ELSE least(budget / CASE WHEN top_k = 1 THEN 1 ELSE 2 END, block - 1) END) AS depth
           FROM run LEFT JOIN (SELECT run, avg(list_max(depths)) AS traced FROM step WHERE len(depths) > 1 GROUP BY run) USING (run)
           WHERE tree) t ON t.run = p.run
     JOIN commit_sample s ON s.run = p.against
