@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from specdiag.errors import SpecdiagError, reason
 
-FILE = "tokenizer.json"
+FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 END, MASK = "<|endoftext|>", "<|mask|>"
 
 
@@ -49,8 +50,10 @@ class Tokenizer:
             ) from None
 
     def save(self, folder: Path) -> None:
-        """Write `tokenizer.json`."""
+        """Write `tokenizer.json`, and beside it what other libraries want to know of it."""
         self.backend.save(str(folder / FILE))
+        config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END}
+        (folder / CONFIG).write_text(json.dumps(config) + "\n", encoding="utf-8")
 
     @property
     def size(self) -> int:
