@@ -150,10 +150,8 @@ class _Loop:
         self.target, self.options, self.on_tokens = target, options, on_tokens
         self.drafter = None if options.mode == "autoregressive" else drafter
         self.results = [Result(request) for request in requests]
-        self.width = self._width()
-        room = (
-            max(len(r.prompt) + r.max_new_tokens for r in requests) + 2 * self.width
-        )  # a path may go on past a request's end
+        self.width = width_of(self.drafter, requests, options)
+        room = room_for(requests, self.width)
         self.cache = target.cache(len(requests), room)
         self.draft_cache: Cache | None = None
         self.taps: Sequence[int] = ()
@@ -289,13 +287,22 @@ class _Loop:
             self.on_tokens(result.request, tokens)
         return tokens, cut
 
-    def _width(self) -> int:
-        """Rows of a verification, the same in every step."""
-        if self.drafter is None:
-            return 1
-        if self.options.mode != "ddtree":
-            return self.drafter.architecture.block_size
-        return 1 + max(self.options.budget_of(result.request) for result in self.results)
+
+def width_of(drafter: Drafter | None, requests: Sequence[Request], options: Options) -> int:
+    """Rows of a verification, the same for all requests and in every step."""
+    if drafter is None or options.mode == "autoregressive":
+        return 1
+    if options.mode != "ddtree":
+        return drafter.architecture.block_size
+    return 1 + max(options.budget_of(request) for request in requests)
+
+
+def room_for(requests: Sequence[Request], width: int) -> int:
+    """Slots of the target's cache for each request.
+
+    The last path of a request may go on past its end while others are still running.
+    """
+    return max(len(each.prompt) + each.max_new_tokens for each in requests) + 2 * width
 
 
 def _alone(root: int) -> Tree:

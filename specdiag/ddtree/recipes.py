@@ -15,8 +15,8 @@ from specdiag.ddtree.architecture import (
     Rope,
 )
 
-VOCAB, MASK_ID = 2048, 1
-WINDOW, POSITIONS, BLOCK = 128, 4096, 16
+VOCAB, MASK_ID = 512, 1
+WINDOW, POSITIONS, BLOCK = 128, 4096, 8
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ _SHAPE: dict[str, Any] = {
 RECIPES = {
     "plain": Recipe(
         layer_types=(SLIDING, SLIDING, SLIDING, FULL) * 2, intermediate_size=384, taps=(1, 3, 5),
-        draft_layers=(SLIDING, FULL), target=Schedule(4000), texts=1280, long_texts=96,
-        drafter=Schedule(2000),
+        draft_layers=(SLIDING, FULL), target=Schedule(1800), texts=1536, long_texts=64,
+        drafter=Schedule(2200, rate=5e-3),
     ),
     "hybrid": Recipe(
         layer_types=(LINEAR, LINEAR, LINEAR, FULL), intermediate_size=256, taps=(0, 1, 2),
-        draft_layers=(SLIDING, FULL), target=Schedule(2600), texts=1024, long_texts=48,
-        drafter=Schedule(1400),
+        draft_layers=(SLIDING, FULL), target=Schedule(1500), texts=1024, long_texts=32,
+        drafter=Schedule(1600, rate=5e-3),
         recurrence=Recurrence(key_heads=2, value_heads=4, key_dim=32, value_dim=32, kernel=4),
     ),
 }  # fmt: skip

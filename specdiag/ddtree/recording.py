@@ -142,8 +142,7 @@ class Recording:
         if self.log is None:
             return
         of, target = self.pair.target.architecture, self.pair.target
-        room = max(len(each.prompt) + each.max_new_tokens for each in requests)
-        capacity = len(requests) * (room + self._width(requests))
+        capacity = len(requests) * loop.room_for(requests, self._width(requests))
         if capacity == self.log.capacity:
             return
         layers = sum(each != LINEAR for each in of.layer_types)
@@ -173,14 +172,7 @@ class Recording:
         return None if self.options.mode == "autoregressive" else self.pair.drafter
 
     def _width(self, requests: Sequence[Request]) -> int:
-        """Rows of a verification, as the loop pads them."""
-        drafter, options = self._drafter, self.options
-        if drafter is None:
-            return 1
-        if options.mode == "ddtree":
-            own = [each.budget for each in requests]
-            return 1 + max(options.budget if each is None else each for each in own)
-        return drafter.architecture.block_size
+        return loop.width_of(self._drafter, requests, self.options)
 
     def _run_record(self, requests: Sequence[Request]) -> RunRecord:
         options, target, drafter = self.options, self.pair.target, self._drafter
@@ -201,11 +193,13 @@ class Recording:
             of = drafter.architecture
             record.drafter = _name(self.pair.drafter_folder)
             record.block, record.mask_id = of.block_size, of.mask_token_id
-            record.draft_vocab = of.vocab_size
+            record.draft_vocab = of.draft_vocab_size or of.vocab_size
             record.tap_layers, record.tap_convention = list(drafter.taps), "after_layer"
             record.draft_layers = [
-                {"window": window, "causal": False, "rope": asdict(of.rope[kind])}
-                for window, kind in zip(drafter.windows, of.layer_types, strict=True)
+                {"window": window, "causal": causal, "rope": asdict(of.rope[kind])}
+                for window, causal, kind in zip(
+                    drafter.windows, drafter.causal, of.layer_types, strict=True
+                )
             ]
             depths = of.block_size - 1
             limit = depths if options.depth_limit is None else min(options.depth_limit, depths)

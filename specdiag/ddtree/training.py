@@ -118,7 +118,7 @@ def continuations(
 
 def train_drafter(
     drafter: Drafter, target: Target, texts: Sequence[Continuations], schedule: Schedule, seed: int,
-    report: Report, decay: float = 7.0, blocks: int = 24,
+    report: Report, decay: float = 4.0, blocks: int = 24,
 ) -> None:  # fmt: skip
     """Train a drafter to predict whole blocks of what its target goes on with.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -132,3 +134,43 @@ def test_a_target_learns_what_is_repeated(tokenizer, monkeypatch):
     losses = []
     training.train_target(target, tokenizer, Schedule(12, 256, 64, 64, warmup=2), 0, losses.append)
     assert losses[0] > 5 and losses[-1] < 2.5
+
+
+def test_the_command_makes_pairs_that_the_others_take(tmp_path):
+    """The two minutes' version of the whole: two processes, bars, curves, and the table."""
+    command = [sys.executable, "-m", "specdiag", "ddtree"]
+    done = subprocess.run(
+        [*command, "train", "--quick", "--out", tmp_path / "pairs"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "plain target loss: " in done.stdout and "| hybrid | shuffled | 1 |" in done.stdout
+    assert {"plain: drafter", "hybrid: measuring"} <= {*done.stderr.splitlines()}
+    written = (tmp_path / "pairs" / train.TABLE).read_text()
+    assert all(line in written for line in done.stdout.splitlines() if line.startswith("| "))
+    folder = tmp_path / "pairs" / "hybrid"
+    done = subprocess.run(
+        [*command, "generate", "import os", "--max-new-tokens", "5",
+         "--target", folder / "target", "--drafter", folder / "drafter"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "after prefill" in done.stderr
+
+
+def test_a_pair_that_nobody_knows_is_named():
+    command = [sys.executable, "-m", "specdiag", "ddtree", "train", "--pairs", "plain,other"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "error: no pair is called 'other'", " --> --pairs", "help: one of plain, hybrid"
+    ]  # fmt: skip
+
+
+def test_a_training_that_dies_is_an_error_and_no_hang(tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "_work", _die)
+    with pytest.raises(SpecdiagError, match="ended with exit status 3"):
+        train.train(["plain"], tmp_path, 0, True, lambda progress: None)
+    assert not any(tmp_path.iterdir())
+
+
+def _die(*_):
+    raise SystemExit(3)

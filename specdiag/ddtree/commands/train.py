@@ -43,7 +43,8 @@ def train(
     names = [name.strip() for name in pairs.split(",")]
     for name in names:
         if name not in RECIPES:
-            raise SpecdiagError(f"no pair is called {name!r}", "--pairs", ", ".join(RECIPES))
+            known = ", ".join(RECIPES)
+            raise SpecdiagError(f"no pair is called {name!r}", "--pairs", f"one of {known}")
     with _bars() as show:
         records = training.train(names, out, seed, quick, show)
     for name, record in records.items():
