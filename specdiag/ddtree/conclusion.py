@@ -20,6 +20,7 @@ FEWEST_STEPS = 12  # of a cell, all texts together
 SPAN = 2.0  # the longest context must be so many times the shortest to speak of length
 WELL = 0.2  # share of the drafted depths that is accepted where a text is drafted well
 FALL = 0.3  # share of the accepted drafts that is lost where length does damage
+FOLLOWED = 0.7  # a text is predictable if the target repeats this share of it
 HARD = 0.6  # a hard text has less than this share of the predictable one's accepted drafts
 GROWTH = 2.0  # times a stage must grow before anybody is told
 SLOWER = 5.0  # times the growth that the arithmetic of a step explains
@@ -46,6 +47,7 @@ class Cell:
     steps: int
     commits: Sequence[float]  # mean commit length
     times: Mapping[str, Sequence[float]] = field(default_factory=dict)  # median ms, by stage
+    followed: Sequence[float] = ()  # share of a predictable text that the target really repeats
 
     @property
     def thin(self) -> bool:
@@ -112,6 +114,14 @@ def _drafting(easy: Sequence[Cell], hard: Sequence[Cell], depths: int) -> Conclu
     if thin or not easy:
         return Conclusion("undecided", _too_few(thin, "Drafting"))
     means = [estimate(cell.commits) for cell in easy]
+    left = next((cell for cell in easy if _strays(cell)), None)
+    if left is not None:
+        return Conclusion(
+            "undecided",
+            f"Drafting is undecided: at {left.length:,} tokens the target itself leaves the "
+            f"predictable text ({statistics.fmean(left.followed):.0%} of its tokens repeat it), so "
+            "what is drafted there is another text. Take a text that this target continues.",
+        )
     level = 1 + WELL * depths
     shown = f"{_series(easy)} tokens a step on predictable text at {_lengths(easy)} of context"
     lost = [_loss(easy[0], cell) for cell in easy]
@@ -153,6 +163,10 @@ def _drafting(easy: Sequence[Cell], hard: Sequence[Cell], depths: int) -> Conclu
     return Conclusion(
         "healthy", f"The drafter works at every length: {shown}, {_series(hard)} on hard text."
     )
+
+
+def _strays(cell: Cell) -> bool:
+    return bool(cell.followed) and statistics.fmean(cell.followed) < FOLLOWED
 
 
 def _loss(short: Cell, long: Cell) -> Estimate:

@@ -33,6 +33,7 @@ HARD_TOKENS = 48  # at most, since each step adds few
 PLAIN_TOKENS = 24  # at most: only the step time is needed
 WARM_UP = 8
 KINDS = {"predictable": "speculating", "hard": "speculating", "plain": "autoregressive"}
+PERIOD = 24  # tokens that stand twice where a text repeats
 STAGES = SHARES | {"step": ("step_ms",)}  # columns of the trace
 
 
@@ -77,10 +78,15 @@ def run(
                 )
                 for kind in KINDS
             }  # fmt: skip
+            kept: dict[str, float] = {}  # by request, of the predictable text
             for kind, request in requests:
-                open_[kind].decode([request])
+                (result,) = open_[kind].decode([request])
+                if kind == "predictable":
+                    kept[request.name] = followed(request.prompt, result.tokens)
                 done()
-        cells = [cell for kind in KINDS for cell in _cells(kind, place / kind / "steps.jsonl")]
+        cells = [
+            cell for kind in KINDS for cell in _cells(kind, place / kind / "steps.jsonl", kept)
+        ]
     assert pair.drafter is not None
     reach = pair.drafter.depths
     if settings.mode == "ddtree":
@@ -174,7 +180,23 @@ def _folder(folder: Path | None) -> Iterator[Path]:
             yield Path(made)
 
 
-def _cells(kind: str, trace: Path) -> Iterator[Cell]:
+def followed(prompt: Sequence[int], tokens: Sequence[int]) -> float:
+    """Which share of new tokens repeats what stands one period before; 1 where there is none.
+
+    A period is the least distance at which the prompt's last tokens stand a second time.
+    """
+    size = min(len(prompt) // 3, PERIOD)
+    last = list(prompt[len(prompt) - size :])
+    for period in range(1, len(prompt) - size + 1):
+        at = len(prompt) - size - period
+        if size and list(prompt[at : at + size]) == last:
+            text = [*prompt, *tokens]
+            new = range(len(prompt), len(text))
+            return sum(text[place] == text[place - period] for place in new) / len(new)
+    return 1.0
+
+
+def _cells(kind: str, trace: Path, kept: Mapping[str, float]) -> Iterator[Cell]:
     """The cells of one kind, from its trace: a mean commit length and median times of each text."""
     texts: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for record in steps_of(trace):
@@ -195,6 +217,8 @@ def _cells(kind: str, trace: Path) -> Iterator[Cell]:
                 stage: [statistics.median(step[stage] for step in steps) for steps in mine]
                 for stage in STAGES
             },
+            [kept[f"{length}-{repeat}"] for each, repeat in sorted(texts) if each == length]
+            if kind == "predictable" else (),
         )  # fmt: skip
 
 

@@ -248,3 +248,27 @@ def test_command_prints_the_conclusion(specdiag, pair, tmp_path, monkeypatch):
     assert (tmp_path / "p" / "probe.json").is_file()
     wrong = specdiag("ddtree", "probe", "--text", tmp_path / "none")
     assert wrong.code == 2 and "--text" in wrong.err
+
+
+def test_a_text_that_the_target_leaves_accuses_no_drafter():
+    """Drafts that fall with length are the drafter's fault only if the text stays the same."""
+    commits = {128: 6.0, 1024: 2.5}
+    cells = [
+        Cell(
+            "predictable", length, 60, [commit, commit + 0.1, commit - 0.1], {},
+            [1.0, 0.9, 1.0] if length == 128 else [0.2, 0.4, 0.3],
+        )
+        for length, commit in commits.items()
+    ]  # fmt: skip
+    same = [replace(cell, followed=[1.0, 1.0, 1.0]) for cell in cells]
+    work = Expected({128: 1.0, 1024: 1.0}, {128: 1.0, 1024: 1.0})
+    assert conclude(same, 7, work)[0].code == "drafter_damaged"
+    found = conclude(cells, 7, work)[0]
+    assert found.code == "undecided" and "at 1,024 tokens the target itself leaves" in found.text
+
+
+def test_what_follows_a_repeated_text_is_counted():
+    prompt = [1, 2, 3, 4] * 6
+    assert probe.followed(prompt, [1, 2, 3, 4, 1]) == 1.0
+    assert probe.followed(prompt, [1, 2, 9, 9]) == 0.5
+    assert probe.followed(list(range(30)), [5, 6]) == 1.0, "no period is no reason to doubt"
