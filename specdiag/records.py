@@ -221,20 +221,26 @@ def project(
     if arm:
         parts = ", ".join(f"json_extract_string(text, '$.{key}')" for key in arm)
         columns.append(f"concat_ws(' ', {parts}) AS arm")
-    rows = db.sql(
-        f"SELECT line, {', '.join(columns)} FROM "
-        f"(SELECT line, text, from_json(text, '{_structure(leaves, mixed)}') AS r FROM {view})"
-    )
-    constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
-    frame = pl.DataFrame(rows).with_columns(constants)
-    if event.any:
-        given = [pl.col(column).is_not_null() for column in event.any if column in frame.columns]
-        if not given:
-            return
-        frame = frame.filter(pl.any_horizontal(given))
+    frame = _frame(db, event, columns, _structure(leaves, mixed), view)
     if event.starts:
         parsed.starts += frame.get_column("line").to_list()
     parsed.add(event.table, frame)
+
+
+def _frame(
+    db: duckdb.DuckDBPyConnection, event: Event, columns: list[str], structure: str, view: str
+) -> pl.DataFrame:
+    """The rows that have any of the columns that the event asks for."""
+    rows = db.sql(
+        f"SELECT line, {', '.join(columns)} FROM "
+        f"(SELECT line, text, from_json(text, '{structure}') AS r FROM {view})"
+    )
+    constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
+    frame = pl.DataFrame(rows).with_columns(constants)
+    if not event.any:
+        return frame
+    given = [pl.col(column).is_not_null() for column in event.any if column in frame.columns]
+    return frame.filter(pl.any_horizontal(given)) if given else frame.clear()
 
 
 class _Names:

@@ -1,4 +1,7 @@
-"""Text in, text out: the prompts of a file, and what is continued, as it is committed."""
+"""Text in, text out: the prompts of a file, and what is continued, as it is committed.
+
+This module does not import torch: the command line reads its limits.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from specdiag.ddtree.pair import Pair
-from specdiag.ddtree.tokenizer import Tokenizer
 from specdiag.errors import SpecdiagError, reason
+
+if TYPE_CHECKING:
+    from specdiag.ddtree.pair import Pair
+    from specdiag.ddtree.tokenizer import Tokenizer
 
 LARGEST_SEED = 2**63 - 1
 LARGEST_BUDGET = 4096  # its mask takes 16 million entries a request

@@ -23,10 +23,11 @@ from specdiag.ddtree.decode import Options, Request, decode
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.model import Target
 from specdiag.ddtree.pair import Pair
-from specdiag.ddtree.recipes import RECIPES, VOCAB, Recipe
+from specdiag.ddtree.recipes import BLOCK, RECIPES, VOCAB, Recipe
 from specdiag.ddtree.tokenizer import MASK, Tokenizer
 from specdiag.ddtree.verify import Sampling
 from specdiag.errors import SpecdiagError
+from specdiag.report import files
 
 RECORD, TABLE = "training.json", "README.md"
 STAGES = ("target", "continuations", "drafter", "measuring")
@@ -81,7 +82,7 @@ def train(
         for worker in workers.values():
             worker.terminate()
     records = {name: json.loads((out / name / RECORD).read_text("utf-8")) for name in names}
-    (out / TABLE).write_text(readme(records), encoding="utf-8")
+    files.write(out / TABLE, readme(records))
     return records
 
 
@@ -112,7 +113,7 @@ def _work(name: str, out: Path, seed: int, quick: bool, events: Any) -> None:
 def make(
     name: str, recipe: Recipe, folder: Path, seed: int, tell: Callable[[Progress], None]
 ) -> None:
-    """Make one pair; the folder appears when it is finished."""
+    """Make one pair; its folder appears when both models are trained, its record last."""
     torch.manual_seed(seed)
     clock = Clock(name, recipe, tell)
     tokenizer = Tokenizer.train(corpus.modules(held_out=False), VOCAB)
@@ -149,7 +150,7 @@ def finish(
         "minutes": round((time.monotonic() - clock.began) / 60, 1), "losses": clock.losses,
         "parameters": {"target": _size(target), "drafter": _size(drafter)}, "measured": rows,
     }  # fmt: skip
-    (folder / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
+    files.write(folder / RECORD, json.dumps(record) + "\n")
 
 
 class Clock:
@@ -209,7 +210,8 @@ def readme(records: Mapping[str, Mapping[str, Any]]) -> str:
         "Tiny targets and their DFlash drafters, trained from scratch on the sources of Python's",
         "standard library by `specdiag ddtree train`. The layout is that of Hugging Face; weights",
         "are bfloat16. `training.json` holds every loss.", "",
-        "Tokens a step, the bonus included, on held-out text: the linear chain of block 8, and",
+        "Tokens a step, the bonus included, on held-out text: the linear chain of block "
+        f"{BLOCK}, and",
         "the tree of 32 nodes.", "",
         table(records), "",
         "| pair | parameters of target and drafter | trained in |", "|---|---|---|",

@@ -170,6 +170,15 @@ def tokens():
 
 
 @pytest.fixture(scope="session")
+def tokenizer():
+    """A tokenizer of 300 ids that knows some code."""
+    from specdiag.ddtree import corpus
+    from specdiag.ddtree.tokenizer import Tokenizer
+
+    return Tokenizer.train(corpus.passages("code", 20, 400), 300)
+
+
+@pytest.fixture(scope="session")
 def pair_folder(tmp_path_factory):
     """A folder with target/ and drafter/ as the command takes them; some drafts are accepted."""
     import torch

@@ -20,7 +20,6 @@ from specdiag.ddtree.architecture import (  # noqa: E402
 from specdiag.ddtree.drafter import Drafter  # noqa: E402
 from specdiag.ddtree.model import Target  # noqa: E402
 from specdiag.ddtree.pair import Pair  # noqa: E402
-from specdiag.ddtree.tokenizer import Tokenizer  # noqa: E402
 from specdiag.errors import SpecdiagError  # noqa: E402
 
 BLOCK = 6
@@ -47,11 +46,6 @@ class Following(Drafter):
                 if luck < 0.3:
                     logits[row, depth, (token + 7) % vocab] += 7.0
         return logits
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.train(corpus.passages("code", 20, 400), 300)
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from specdiag.ddtree.conclusion import Cell, Expected, conclude, growth  # noqa:
 from specdiag.ddtree.drafter import Drafter  # noqa: E402
 from specdiag.ddtree.model import Target  # noqa: E402
 from specdiag.ddtree.pair import Pair  # noqa: E402
-from specdiag.ddtree.tokenizer import Tokenizer  # noqa: E402
 from specdiag.errors import SpecdiagError  # noqa: E402
 
 LENGTHS = (128, 512, 1024, 2048)
@@ -127,11 +126,6 @@ def test_growth_is_measured_text_by_text():
 
 
 # The measurement
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.train(corpus.passages("code", 20, 400), 300)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from specdiag.ddtree.commands.options import (
-    LARGEST_BUDGET,
     Batch,
     Device,
     DrafterFolder,
@@ -16,17 +15,20 @@ from specdiag.ddtree.commands.options import (
     MaxNewTokens,
     PairName,
     TargetFolder,
+    Temperature,
     Threads,
     TopK,
+    TopP,
     app,
+    check_sampling,
     enough_memory,
     load_pair,
     numbers,
     progress_bar,
     require_runtime,
-    sampled,
     within,
 )
+from specdiag.ddtree.prompts import LARGEST_BUDGET
 
 
 @app.command()
@@ -44,8 +46,8 @@ def bench(
     shadow_budget: Annotated[int, typer.Option(help="Budget of the shadow tree.")] = 32,
     top_k: TopK = 8,
     batch: Batch = 1,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    top_p: Annotated[float, typer.Option(help="Sample from this share of the mass.")] = 1.0,
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed takes the same prompts.")] = 0,
     pair: PairName = "plain",
     target: TargetFolder = None,
@@ -70,7 +72,8 @@ def bench(
     within("--max-new-tokens", max_new_tokens, 2, 2**31)
     within("--prompts", prompts, 1, 2**31)
     within("--prompt-tokens", prompt_tokens, 1, 2**31)
-    sampled(temperature, top_p, seed, batch)
+    within("--batch", batch, 1, 1024)
+    check_sampling(temperature, top_p, seed)
     settings = benchmark.Settings(
         kind=kind, prompts=prompts, prompt_tokens=prompt_tokens, max_new_tokens=max_new_tokens,
         budgets=numbers("--budgets", budgets, 0, LARGEST_BUDGET), shadow_budget=shadow_budget,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from specdiag.ddtree import prompts as texts
 from specdiag.ddtree.commands.options import (
-    LARGEST_BUDGET,
     Batch,
     Budget,
     DepthBonus,
@@ -22,20 +23,25 @@ from specdiag.ddtree.commands.options import (
     Mode,
     PairName,
     TargetFolder,
+    Temperature,
     Threads,
     TopK,
+    TopP,
     app,
+    check_sampling,
     enough_memory,
     load_pair,
     mode_named,
     require_runtime,
     within,
 )
+from specdiag.ddtree.prompts import LARGEST_BUDGET, Prompt
 from specdiag.errors import SpecdiagError
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Options, Request
     from specdiag.ddtree.pair import Pair
+    from specdiag.ddtree.verify import Sampling
 
 
 def details(names: str | None, known: Sequence[str], trace: Path | None) -> frozenset[str]:
@@ -63,8 +69,8 @@ def generate(
     depth_limit: DepthLimit = None,
     depth_bonus: DepthBonus = 0.0,
     max_new_tokens: MaxNewTokens = 128,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    top_p: Annotated[float, typer.Option(help="Sample from this share of the mass.")] = 1.0,
+    temperature: Temperature = 0.0,
+    top_p: TopP = 1.0,
     seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
     batch: Batch = 1,
     trace: Annotated[
@@ -91,8 +97,7 @@ def generate(
     Example: specdiag ddtree generate "def read(path):" --trace steps.jsonl
     """
     require_runtime()
-    from specdiag.ddtree import prompts as texts
-    from specdiag.ddtree.decode import Options, Request
+    from specdiag.ddtree.decode import Options
     from specdiag.ddtree.trace import DETAILS
     from specdiag.ddtree.verify import Sampling
 
@@ -102,54 +107,57 @@ def generate(
     within("--max-new-tokens", max_new_tokens, 1, 2**31)
     within("--batch", batch, 1, 1024)
     within("--depth-bonus", depth_bonus, -1e6, 1e6)
-    within("--temperature", temperature, 0, 1e6)
-    within("--seed", seed, 0, texts.LARGEST_SEED)
-    if not 0 < top_p <= 1:
-        raise SpecdiagError(f"{top_p} is out of range", "--top-p", "above 0, up to 1")
+    check_sampling(temperature, top_p, seed)
     detail = details(trace_detail, DETAILS, trace)
     if trace is not None and trace == server_log:
         raise SpecdiagError(
             "trace and server log are the same file", str(trace), "name two different files"
         )
-    if (prompt is None) == (file is None):
-        raise SpecdiagError(
-            "no prompt" if prompt is None else "two prompts",
-            "specdiag ddtree generate",
-            "give a text or --file, and not both",
-        )
+    given = _prompts(prompt, file)
     if mode != "autoregressive" and target is not None and drafter is None:
         raise SpecdiagError(
             f"mode {mode} needs a drafter",
             "--drafter",
             "name the drafter of this target, or take --mode autoregressive",
         )
-    given = [texts.Prompt(prompt, "the command line")] if prompt is not None else []
-    if file is not None:
-        given = texts.read(file)
     with enough_memory(device):
         models = load_pair(pair, target, drafter, device, dtype, threads, mode != "autoregressive")
     if models.drafter is not None and depth_limit is not None:
         within("--depth-limit", depth_limit, 1, models.drafter.architecture.block_size - 1)
-    requests = [
-        Request(
-            f"r{number}",
-            texts.encode(models, each),
-            max_new_tokens if each.max_new_tokens is None else each.max_new_tokens,
-            each.budget,
-            Sampling(
-                temperature if each.temperature is None else each.temperature,
-                top_p if each.top_p is None else each.top_p,
-                seed if each.seed is None else each.seed,
-            ),
-        )
-        for number, each in enumerate(given)
-    ]
+    requests = _requests(models, given, max_new_tokens, Sampling(temperature, top_p, seed))
     options = Options(
         mode, budget, top_k, depth_limit, depth_bonus, models.stop_ids, mode, detail=detail
     )
     lines = file is not None and file.endswith(".jsonl")
     with enough_memory(device):
         _generate(models, requests, options, batch, trace, server_log, lines)
+
+
+def _prompts(prompt: str | None, file: str | None) -> list[Prompt]:
+    """The prompt of the command line, or those of a file."""
+    if (prompt is None) == (file is None):
+        raise SpecdiagError(
+            "no prompt" if prompt is None else "two prompts",
+            "specdiag ddtree generate",
+            "give a text or --file, and not both",
+        )
+    return [Prompt(prompt, "the command line")] if prompt is not None else texts.read(str(file))
+
+
+def _requests(
+    models: Pair, given: Sequence[Prompt], max_new_tokens: int, sampling: Sampling
+) -> list[Request]:
+    """A request for each prompt; what a prompt does not say for itself is that of the options."""
+    from specdiag.ddtree.decode import Request
+
+    found = []
+    for number, each in enumerate(given):
+        own = {key: getattr(each, key) for key in ("temperature", "top_p", "seed")}
+        own = {key: value for key, value in own.items() if value is not None}
+        room = max_new_tokens if each.max_new_tokens is None else each.max_new_tokens
+        ids = texts.encode(models, each)
+        found.append(Request(f"r{number}", ids, room, each.budget, replace(sampling, **own)))
+    return found
 
 
 def _generate(
@@ -160,7 +168,6 @@ def _generate(
     import json
     import time
 
-    from specdiag.ddtree import prompts as texts
     from specdiag.ddtree.recording import Recording
 
     terminal = sys.stdout.isatty()

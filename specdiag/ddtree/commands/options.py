@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from specdiag.ddtree.prompts import LARGEST_SEED
 from specdiag.errors import Notice, SpecdiagError, reason
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 NEEDED = ("torch", "numpy", "safetensors", "tokenizers")
 DTYPES = ("float32", "bfloat16")
-LARGEST_BUDGET = 4096  # its mask takes 16 million entries a request
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -56,6 +56,8 @@ DepthLimit = Annotated[
 DepthBonus = Annotated[float, typer.Option(help="Added to a node's score for each depth.")]
 MaxNewTokens = Annotated[int, typer.Option(help="Stop after so many tokens.")]
 Batch = Annotated[int, typer.Option(help="Requests decoded together.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+TopP = Annotated[float, typer.Option(help="Sample from this share of the mass.")]
 
 
 # What the commands share
@@ -168,10 +170,10 @@ def mode_named(mode: str) -> str:
     return name
 
 
-def sampled(temperature: float, top_p: float, seed: int, batch: int) -> None:
+def check_sampling(temperature: float, top_p: float, seed: int) -> None:
+    """Raise SpecdiagError for numbers that no token can be drawn with."""
     within("--temperature", temperature, 0, 1e6)
-    within("--seed", seed, 0, 2**63 - 1)
-    within("--batch", batch, 1, 1024)
+    within("--seed", seed, 0, LARGEST_SEED)
     if not 0 < top_p <= 1:
         raise SpecdiagError(f"{top_p} is out of range", "--top-p", "above 0, up to 1")
 

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from specdiag.ddtree.commands.options import (
-    LARGEST_BUDGET,
     Budget,
     Device,
     DrafterFolder,
@@ -20,15 +19,16 @@ from specdiag.ddtree.commands.options import (
     Threads,
     TopK,
     app,
+    check_sampling,
     enough_memory,
     load_pair,
     mode_named,
     numbers,
     progress_bar,
     require_runtime,
-    sampled,
     within,
 )
+from specdiag.ddtree.prompts import LARGEST_BUDGET
 from specdiag.errors import SpecdiagError, reason
 
 
@@ -75,7 +75,7 @@ def probe(
     within("--top-k", top_k, 1, LARGEST_BUDGET)
     within("--max-new-tokens", max_new_tokens, 2, 2**31)
     within("--repeats", repeats, 1, 10_000)
-    sampled(temperature, 1.0, seed, 1)
+    check_sampling(temperature, 1.0, seed)
     settings = probing.Settings(
         lengths=numbers("--lengths", lengths, 1, 2**31) if lengths is not None else None,
         max_new_tokens=max_new_tokens, repeats=repeats, mode=mode_named(mode), budget=budget,
