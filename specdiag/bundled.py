@@ -12,6 +12,9 @@ PARSERS = _HOME / "parsers"
 RULES = _HOME / "rules"
 SCHEMA = _PACKAGE / "schema.sql"
 DERIVE = _PACKAGE / "derive.sql"
+WORDS = _PACKAGE / "words.sql"
+REPLAY = _PACKAGE / "replay.sql"
+IDENTITIES = _PACKAGE / "identities"
 
 
 def definitions(bundled: Path, extra: list[Path], suffix: str) -> list[Path]:

@@ -8,6 +8,8 @@ are the finding's values. The header:
     title, severity, why, fix, enable, explains, params   as in the rules beside this one
     needs    { table = [columns] }: the rows that decide it; a table with [] may be empty
     enough   how many such rows a run must have: a number, or { table = number }
+    faults   numbers of the faults that it can mean (ddtree, section 11); which ones a finding
+             leaves is its value `faults`
     applies  a condition on table run: where it is false, the rule is not applicable; where it is
              true and rows are missing, the rule is undecided
 """
@@ -26,17 +28,14 @@ from typing import Any
 
 import duckdb
 
+from specdiag import bundled
 from specdiag.errors import SpecdiagError
 
 SEVERITIES = ("critical", "high", "medium", "low", "info")
 SPECIAL = ("run", "message", "against", "severity", "impact", "lines")
 FREE = ("run", "config")  # tables that every run has a say in; they decide nothing by themselves
 
-# The only words that SQL has to be taught: a place in a file, and the first few of them.
-MACROS = """
-CREATE MACRO cite(source, line) AS {'source': source, 'line': line};
-CREATE MACRO first_few(places) AS list_sort(list_distinct(places))[:4];
-"""
+MACROS = bundled.WORDS.read_text(encoding="utf-8")  # words that SQL has to be taught
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ class Rule:
     applies: str = ""
     enable: str = ""
     explains: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -112,7 +112,8 @@ def load(path: Path) -> Rule:
             name=path.stem, path=path, sql=text, title=data["title"], severity=data["severity"],
             why=data["why"], fix=tuple(data["fix"]), needs=needs, enough=enough,
             applies=data.get("applies", ""), enable=data.get("enable", ""),
-            explains=tuple(data.get("explains", [])), params=dict(data.get("params", {})),
+            explains=tuple(data.get("explains", [])), faults=tuple(data.get("faults", [])),
+            params=dict(data.get("params", {})),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"no key {error}" if isinstance(error, KeyError) else str(error)

@@ -132,6 +132,7 @@ CREATE TABLE request (       -- one finished request
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
     request VARCHAR,
     prompt_tokens BIGINT, completion_tokens BIGINT, cached_tokens BIGINT,
+    max_new_tokens BIGINT,   -- how many were asked for at most
     verify_steps BIGINT,     -- steps of this request
     accept_len DOUBLE,       -- as the server gave it
     accept_rate DOUBLE,      -- as the server gave it
@@ -236,7 +237,10 @@ CREATE TABLE metric (        -- scraped series
 
 CREATE TABLE replay (        -- identities that a step violates
     run VARCHAR, request VARCHAR, step BIGINT, source INTEGER, line BIGINT,
-    identity VARCHAR, field VARCHAR, expected VARCHAR, observed VARCHAR
+    identity VARCHAR, field VARCHAR,
+    entry BIGINT,            -- the first one that differs, where the field is a list
+    expected VARCHAR, observed VARCHAR,
+    entries BIGINT           -- how many entries differ
 );
 
 -- Every commit length of a run, whatever kind of row it stands in.

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import bundled, document, lines, parser, records, runs
+from specdiag import bundled, document, lines, parser, records, replay, runs
 from specdiag import source as sources
 from specdiag.errors import Notice
 from specdiag.parser import Parsed, Parser
@@ -97,8 +97,10 @@ def load(files: list[Source], parsers: list[Parser], progress: Progress | None =
     _assign(db, readings)
     _fill_sources(db, readings)
     _derive(db)
+    doubts = replay.prove(db)
     lock(db)
-    return Store(db, readings, [note for reading in readings for note in reading.source.notices])
+    notes = [note for reading in readings for note in reading.source.notices]
+    return Store(db, readings, notes + doubts)
 
 
 # Reading

@@ -16,7 +16,7 @@ from specdiag.ddtree.architecture import (
 )
 
 VOCAB, MASK_ID = 512, 1
-WINDOW, POSITIONS, BLOCK = 128, 4096, 8
+WINDOW, POSITIONS, BLOCK = 128, 4096, 10
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,18 @@ class Schedule:
     steps: int
     tokens: int = 2048  # a step
     length: int = 256  # tokens of a sequence
-    long_length: int = 2048  # of a sequence in the last tenth of all steps
+    long_length: int = 2048  # of a sequence in every fourth step of the second half
     rate: float = 4e-3
     warmup: int = 50
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Texts that the target goes on with, for its drafter to learn from."""
+
+    prompt: int  # tokens
+    texts: int
+    share: float  # of the drafter's steps
 
 
 @dataclass(frozen=True)
@@ -40,11 +49,9 @@ class Recipe:
     taps: tuple[int, ...]
     draft_layers: tuple[str, ...]
     target: Schedule
-    texts: int  # continuations of short prompts
-    long_texts: int  # and of prompts that make positions high
+    pools: tuple[Pool, ...]  # a drafter is as good at a length as what it has seen of that length
     drafter: Schedule
     continuation: int = 192  # tokens
-    prompts: tuple[int, int] = (96, 1600)  # tokens, short and long
     measured: int = 32  # prompts of each kind that the finished pair is measured on
     recurrence: Recurrence | None = None
 
@@ -70,7 +77,7 @@ class Recipe:
     def quick(self) -> Recipe:
         """A pair that is good for nothing but to see that all parts of the training run."""
         return replace(
-            self, texts=8, long_texts=4, continuation=40, prompts=(48, 200), measured=4,
+            self, pools=(Pool(48, 8, 0.7), Pool(200, 4, 0.3)), continuation=40, measured=4,
             target=replace(self.target, steps=6, long_length=512, warmup=2),
             drafter=replace(self.drafter, steps=12, tokens=512, warmup=2),
         )  # fmt: skip
@@ -84,13 +91,19 @@ _SHAPE: dict[str, Any] = {
 RECIPES = {
     "plain": Recipe(
         layer_types=(SLIDING, SLIDING, SLIDING, FULL) * 2, intermediate_size=384, taps=(1, 3, 5),
-        draft_layers=(SLIDING, FULL), target=Schedule(1800), texts=1536, long_texts=64,
-        drafter=Schedule(2200, rate=5e-3),
+        draft_layers=(SLIDING, FULL), target=Schedule(1800),
+        pools=(
+            Pool(32, 1024, 0.4), Pool(192, 512, 0.3), Pool(512, 192, 0.2), Pool(1600, 64, 0.1),
+        ),
+        drafter=Schedule(2800, rate=5e-3),
     ),
     "hybrid": Recipe(
         layer_types=(LINEAR, LINEAR, LINEAR, FULL), intermediate_size=256, taps=(0, 1, 2),
-        draft_layers=(SLIDING, FULL), target=Schedule(1500), texts=1024, long_texts=32,
-        drafter=Schedule(1600, rate=5e-3),
+        draft_layers=(SLIDING, FULL), target=Schedule(1500),
+        pools=(
+            Pool(32, 704, 0.4), Pool(192, 384, 0.3), Pool(512, 128, 0.2), Pool(1600, 64, 0.1),
+        ),
+        drafter=Schedule(2200, rate=5e-3),
         recurrence=Recurrence(key_heads=2, value_heads=4, key_dim=32, value_dim=32, kernel=4),
     ),
 }  # fmt: skip

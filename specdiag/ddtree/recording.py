@@ -12,7 +12,7 @@ from typing import Any
 
 from specdiag import __version__
 from specdiag.ddtree import decode as loop
-from specdiag.ddtree.architecture import LINEAR
+from specdiag.ddtree.architecture import LINEAR, Architecture
 from specdiag.ddtree.config_json import DRAFTER_CLASS
 from specdiag.ddtree.decode import ALGORITHMS, Options, Request, Result
 from specdiag.ddtree.drafter import Drafter
@@ -184,6 +184,7 @@ class Recording:
             accept_rule="sample_and_match" if sampled else "greedy",
             budget=options.budget if tree else None, top_k=options.top_k if tree else None,
             depth_bonus=options.depth_bonus if tree else None,
+            target_windows=_windows(target.architecture),
             vocab=target.architecture.vocab_size, dtype=_dtype(target.dtype),
             attention_backend=ATTENTION, graph_mode="none", page_size=1, tp_size=1, dp_size=1,
             overlap=False, stop_ids=sorted(options.stop_ids),
@@ -196,10 +197,8 @@ class Recording:
             record.draft_vocab = of.draft_vocab_size or of.vocab_size
             record.tap_layers, record.tap_convention = list(drafter.taps), "after_layer"
             record.draft_layers = [
-                {"window": window, "causal": causal, "rope": asdict(of.rope[kind])}
-                for window, causal, kind in zip(
-                    drafter.windows, drafter.causal, of.layer_types, strict=True
-                )
+                {"window": of.window(at), "causal": of.causal(at), "rope": asdict(of.rope[kind])}
+                for at, kind in enumerate(of.layer_types)
             ]
             depths = of.block_size - 1
             limit = depths if options.depth_limit is None else min(options.depth_limit, depths)
@@ -292,3 +291,9 @@ def _dtype(dtype: object) -> str:
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Sets as sorted lists, since JSON has no sets."""
     return {k: sorted(v) if isinstance(v, frozenset) else v for k, v in values.items()}
+
+
+def _windows(of: Architecture) -> list[int | None]:
+    """Of each kind of attention layer, as the end of `window_low` has them."""
+    kinds = sorted({*of.layer_types} - {LINEAR})
+    return [of.window(of.layer_types.index(kind)) for kind in kinds]

@@ -80,6 +80,7 @@ class RunRecord:
     tap_layers: list[int] | None = None
     tap_convention: str | None = None  # after_layer, before_layer
     draft_layers: list[dict[str, Any]] | None = None  # window, causal, rope of each
+    target_windows: list[int | None] | None = None  # as at the end of window_low; null sees all
     dtype: str | None = None
     attention_backend: str | None = None
     graph_mode: str | None = None

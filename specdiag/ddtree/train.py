@@ -31,8 +31,11 @@ from specdiag.report import files
 
 RECORD, TABLE = "training.json", "README.md"
 STAGES = ("target", "continuations", "drafter", "measuring")
-# What the finished pair is measured on: kind of text and temperature.
-MEASURED = (("code", 0.0), ("code", 1.0), ("repeated", 0.0), ("shuffled", 0.0), ("shuffled", 1.0))
+# What the finished pair is measured on: kind of text, temperature, and tokens of the prompt.
+MEASURED = (
+    ("code", 0.0, 96), ("code", 0.0, 512), ("code", 1.0, 96), ("repeated", 0.0, 96),
+    ("repeated", 0.0, 512), ("shuffled", 0.0, 96), ("shuffled", 1.0, 96),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -129,21 +132,25 @@ def finish(
     """Make the drafter of a trained target, write both, and measure them."""
     texts = [
         training.continuations(
-            target, tokenizer, count, prompt, seed + prompt, clock.count, recipe.continuation
+            target, tokenizer, pool.texts, pool.prompt, seed + pool.prompt, clock.count,
+            recipe.continuation,
         )
-        for count, prompt in zip((recipe.texts, recipe.long_texts), recipe.prompts, strict=True)
-    ]
+        for pool in recipe.pools
+    ]  # fmt: skip
     drafter = Drafter.random(recipe.draft_architecture())
     # It borrows the target's head, so its last norm begins as the one that the head is used to.
     drafter.norm.load_state_dict(target.norm.state_dict())
-    training.train_drafter(drafter, target, texts, recipe.drafter, seed, clock.loss("drafter"))
+    training.train_drafter(
+        drafter, target, texts, recipe.drafter, seed, clock.loss("drafter"),
+        [pool.share for pool in recipe.pools],
+    )  # fmt: skip
     save_target(target, folder / "target", torch.bfloat16)
     tokenizer.save(folder / "target")
     save_drafter(drafter, folder / "drafter", torch.bfloat16)
     made = pair.load(folder / "target", folder / "drafter", dtype=torch.float32, name=clock.name)
     rows = []
-    for at, (kind, temperature) in enumerate(MEASURED):
-        rows.append(measure(made, kind, temperature, recipe.measured))
+    for at, (kind, temperature, prompt) in enumerate(MEASURED):
+        rows.append(measure(made, kind, temperature, prompt, recipe.measured))
         clock.tell(Progress(clock.name, "measuring", at + 1, len(MEASURED)))
     record = {
         "pair": clock.name, "seed": seed, "torch": torch.__version__,
@@ -160,7 +167,7 @@ class Clock:
         self.name, self.tell = name, tell
         self.began = time.monotonic()
         self.totals = {"target": recipe.target.steps, "drafter": recipe.drafter.steps}
-        self.texts = recipe.texts + recipe.long_texts
+        self.texts = sum(pool.texts for pool in recipe.pools)
         self.made = 0
         self.losses: dict[str, list[float]] = {"target": [], "drafter": []}
 
@@ -180,14 +187,16 @@ class Clock:
         self.tell(Progress(self.name, "continuations", self.made, self.texts))
 
 
-def measure(made: Pair, kind: str, temperature: float, count: int) -> dict[str, Any]:
-    """Tokens a step of the chain and of the tree of 32 nodes on held-out text."""
+def measure(made: Pair, kind: str, temperature: float, prompt: int, count: int) -> dict[str, Any]:
+    """Tokens a step of the chain and of the tree of 32 nodes behind `prompt` held-out tokens."""
     requests = [
-        Request(str(at), made.tokenizer.encode(text)[:96], 128,
+        Request(str(at), made.tokenizer.encode(text)[:prompt], 128,
                 sampling=Sampling(temperature=temperature, seed=at))
-        for at, text in enumerate(corpus.passages(kind, count, 600))
+        for at, text in enumerate(corpus.passages(kind, count, 8 * prompt))
     ]  # fmt: skip
-    row: dict[str, Any] = {"text": kind, "temperature": temperature, "prompts": count}
+    row: dict[str, Any] = {
+        "text": kind, "temperature": temperature, "tokens": prompt, "prompts": count
+    }  # fmt: skip
     for arm, options in (("chain", Options(mode="linear")), ("tree", Options(budget=32))):
         tokens, steps = 0, 0
         for first in range(0, count, 8):
@@ -228,12 +237,14 @@ def readme(records: Mapping[str, Mapping[str, Any]]) -> str:
 def table(records: Mapping[str, Mapping[str, Any]]) -> str:
     """Tokens a step of each pair on each kind of text, as a table of Markdown."""
     lines = [
-        "| pair | text | temperature | prompts | chain | tree of 32 | tree / chain |",
-        "|---|---|---|---|---|---|---|",
+        "| pair | text | temperature | prompts | tokens of each | chain | tree of 32 "
+        "| tree / chain |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, record in records.items():
         lines += [
             f"| {name} | {row['text']} | {row['temperature']:g} | {row['prompts']} "
+            f"| {row['tokens']} "
             f"| {row['chain']:.2f} | {row['tree']:.2f} | {row['tree'] / row['chain']:.2f} |"
             for row in record["measured"]
         ]

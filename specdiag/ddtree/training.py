@@ -90,8 +90,8 @@ def continuations(
 ) -> Continuations:  # fmt: skip
     """Let a target continue `count` passages of the training text, two thirds of them greedily.
 
-    Prompts have from a third of `prompt` to `prompt` tokens. Texts are cut to the length of the
-    shortest; `report` hears how many were made.
+    Prompts have `prompt` tokens. Where a passage is shorter, all texts are cut to the length of
+    the shortest; `report` hears how many were made.
     """
     draw = random.Random(seed)
     texts, begins = [], []
@@ -100,7 +100,7 @@ def continuations(
         for at in range(first, min(first + batch, count)):
             kind = draw.choices(list(corpus.KINDS), [0.7, 0.15, 0.15])[0]
             passage = tokenizer.encode(corpus.KINDS[kind](draw, 8 * prompt, held_out=False))
-            ids = passage[: draw.randrange(prompt // 3, prompt)]
+            ids = passage[:prompt]
             sampling = Sampling(temperature=1.0 if at % 3 == 0 else 0.0, seed=seed + at)
             requests.append(Request(str(at), ids, length, sampling=sampling))
         for result in decode(target, None, requests, Options(mode="autoregressive")):
@@ -118,21 +118,23 @@ def continuations(
 
 def train_drafter(
     drafter: Drafter, target: Target, texts: Sequence[Continuations], schedule: Schedule, seed: int,
-    report: Report, decay: float = 4.0, blocks: int = 24,
+    report: Report, shares: Sequence[float], decay: float = 5.0, blocks: int = 168,
 ) -> None:  # fmt: skip
     """Train a drafter to predict whole blocks of what its target goes on with.
 
-    Each step takes the first of `texts`; every tenth takes the next of the others.
+    Each step takes one of `texts`, drawn by `shares`, and about `blocks` blocks of it.
     """
     target.requires_grad_(False)
     optimiser = _Optimiser(drafter, schedule)
     draw = torch.Generator().manual_seed(seed)
     weights = torch.exp(-torch.arange(drafter.depths) / decay)
-    for step in range(schedule.steps):
-        rare = step % 10 == 9 and len(texts) > 1
-        pool = texts[1 + step // 10 % (len(texts) - 1)] if rare else texts[0]
-        loss = _block_loss(drafter, target, pool, max(schedule.tokens // pool.ids.shape[1], 1),
-                           blocks, weights, draw)  # fmt: skip
+    pick = random.Random(seed)
+    for _ in range(schedule.steps):
+        (pool,) = pick.choices(texts, shares)
+        rows = max(schedule.tokens // pool.ids.shape[1], 1)
+        # A row has fewer than 200 places to begin at: more than 96 blocks of one would repeat.
+        each = min(blocks // rows, 96)
+        loss = _block_loss(drafter, target, pool, rows, each, weights, draw)
         optimiser.update(loss)
         report(float(loss.detach()))
     drafter.eval()
@@ -164,9 +166,10 @@ def _block_loss(
 
 
 def lengths(schedule: Schedule) -> Iterator[int]:
-    """The sequence length of each step. Long ones come last: they are for positions."""
+    """The sequence length of each step. Long ones come late: they are for positions."""
     for step in range(schedule.steps):
-        yield schedule.long_length if step >= 0.9 * schedule.steps else schedule.length
+        long = step >= schedule.steps / 2 and step % 4 == 3
+        yield schedule.long_length if long else schedule.length
 
 
 def factor(schedule: Schedule, step: int) -> float:

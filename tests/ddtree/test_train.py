@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="the bundled runtime needs torch")
 
 from specdiag.ddtree import corpus, pair, train, training  # noqa: E402
 from specdiag.ddtree.decode import Options, Request, decode  # noqa: E402
-from specdiag.ddtree.recipes import RECIPES, Schedule  # noqa: E402
+from specdiag.ddtree.recipes import RECIPES, Pool, Schedule  # noqa: E402
 from specdiag.ddtree.tokenizer import END, MASK, Tokenizer  # noqa: E402
 from specdiag.errors import SpecdiagError  # noqa: E402
 
@@ -93,13 +93,13 @@ def smallest(request):
     target = dataclasses.replace(recipe.target, steps=3, tokens=256, length=64, long_length=128)
     drafter = dataclasses.replace(recipe.drafter, steps=3, tokens=128)
     return dataclasses.replace(
-        recipe, target=target, drafter=drafter, texts=3, long_texts=2, prompts=(20, 60),
-        continuation=24, measured=2,
+        recipe, target=target, drafter=drafter, continuation=24, measured=2,
+        pools=(Pool(20, 3, 0.6), Pool(60, 2, 0.4)),
     )  # fmt: skip
 
 
 def test_the_same_seed_makes_the_same_pair(smallest, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "MEASURED", (("code", 0.0),))
+    monkeypatch.setattr(train, "MEASURED", (("code", 0.0, 96),))
     heard = []
     train.make("one", smallest, tmp_path / "one", 7, heard.append)
     train.make("two", smallest, tmp_path / "two", 7, lambda progress: None)

@@ -1,0 +1,15 @@
+-- title    = "The text is not the target's"
+-- severity = "critical"
+-- needs    = { step = ["emitted", "oracle_tokens"], replay = [] }
+-- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- enable   = "record what a plain pass over the text chooses (--trace-detail oracle)"
+-- why      = "Speculation with an exact rule writes what the target alone would write. Where its two best tokens are closer than the arithmetic's noise either may win; here they are not."
+-- fix      = [
+--   "Something outside the record differs: mask, positions, cache rows, state. Record them as well (--trace-detail mask,inputs,checksums).",
+--   "Run the same prompt as a chain (top-k 1), as a star of depth 1, and as a chain that branches late: the first that differs names the stage.",
+-- ]
+-- faults   = ["F1", "F2", "F4", "F5", "F6", "F7", "F10", "F11", "F32", "F33", "F34", "F36", "F37", "F38", "F39", "F44", "F52"]
+
+SELECT run, format('{}: token {} was emitted, the target alone chooses {}', in_step(request, step, steps), observed, expected) AS message,
+    request, step, field, expected, observed, 'F4, F7, F11, F34, F52' AS faults, steps, lines
+FROM broken(['oracle'], [])

@@ -1,0 +1,27 @@
+-- title    = "The drafter reads another context than the text"
+-- severity = "high"
+-- needs    = { step = ["ctx_len", "draft_kv_after"], replay = [] }
+-- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- enable   = "record the drafter's input and the length of its cache on both sides"
+-- why      = "The drafter sees one row of target features for every committed token, from the rows that were accepted, and a block of the root and mask ids. Anything else costs acceptance and never the text, so nobody notices."
+-- fix      = [
+--   "Take the features of the accepted rows, in their order: the first C rows are the same on a chain only.",
+--   "Crop the block from the draft cache after drafting.",
+--   "Append the rows of the last step only; the whole context again is right but grows with it.",
+-- ]
+-- explains = ["draft_never_accepted", "acceptance_low_from_start", "acceptance_decays_with_context", "tree_below_chain", "slower_than_baseline", "step_time_superlinear", "text_is_hard", "stage_grows_with_context"]
+-- faults   = ["F12", "F14", "F25", "F26", "F41", "F45", "F46", "F50", "F63"]
+
+SELECT run, format('{}: {} is {}, it has to be {}', in_step(request, step, steps), replace(field, '_', ' '), observed, expected) AS message,
+    request, step, field, expected, observed,
+    CASE field
+        WHEN 'context_source' THEN 'F12'
+        WHEN 'block_root' THEN 'F26'
+        WHEN 'block_mask' THEN 'F25'
+        WHEN 'block_width' THEN 'F41'
+        WHEN 'block_start' THEN 'F14'
+        WHEN 'context_rows' THEN CASE WHEN TRY_CAST(observed AS BIGINT) > TRY_CAST(expected AS BIGINT) THEN 'F46' ELSE 'F14, F63' END
+        WHEN 'draft_kv_before' THEN CASE WHEN step = 0 THEN 'F50' ELSE 'F45' END
+        WHEN 'draft_kv_after' THEN CASE WHEN step = 0 THEN 'F50, F63' WHEN TRY_CAST(observed AS BIGINT) > TRY_CAST(expected AS BIGINT) THEN 'F45' ELSE 'F63' END
+        ELSE 'F14' END AS faults, steps, lines
+FROM broken(['I7'], ['block_root', 'block_mask', 'block_width', 'block_start', 'context_rows', 'draft_kv_before', 'draft_kv_after', 'context_start', 'context_source'])

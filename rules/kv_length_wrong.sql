@@ -1,0 +1,16 @@
+-- title    = "The target's cache does not hold what was committed"
+-- severity = "critical"
+-- needs    = { step = ["ctx_len", "kv_after"], replay = [] }
+-- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- enable   = "record the rows of the target's cache before verification, after it, and after the commit"
+-- why      = "Before a step the cache holds the context, after verification every verified row as well, and after the commit the accepted rows only. Rows too many are rejected drafts that later steps read."
+-- fix      = [
+--   "Crop to the start and the accepted rows after every step, also where a request ends in it.",
+--   "Count the free slots over a request: those that were lost are those that were not cropped.",
+-- ]
+-- explains = ["differs_from_target", "position_wrong"]
+-- faults   = ["F17", "F52", "F62"]
+
+SELECT run, format('{}: {} is {} rows, it has to be {}', in_step(request, step, steps), field, observed, expected) AS message,
+    request, step, field, expected, observed, CASE WHEN field = 'kv_after' THEN 'F17, F62' ELSE 'F52, F62' END AS faults, steps, lines
+FROM broken(['I6'], ['kv_before', 'kv_verified', 'kv_after'])

@@ -1,0 +1,16 @@
+-- title    = "Two requests of a batch were exchanged"
+-- severity = "critical"
+-- needs    = { step = ["ctx_len", "accepted", "request"], replay = [] }
+-- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- enable   = "record request, step number and root of every step"
+-- why      = "A request goes on with another one's token: rows of the batch were mixed up. Rows of equal size hide it, the texts do not."
+-- fix      = [
+--   "Test with two requests of different length and different trees; equal ones cannot show it.",
+--   "Look where rows are gathered after one of them finishes, and where results are scattered back.",
+-- ]
+-- explains = ["steps_do_not_chain", "differs_from_target", "draft_context_wrong"]
+-- faults   = ["F51"]
+
+SELECT run, format('{}: the root is {}, the bonus of another request; its own was {}', in_step(request, step, steps), observed, expected) AS message,
+    request, step, field, expected, observed, 'F51' AS faults, steps, lines
+FROM broken(['I5'], ['request'])

@@ -1,0 +1,18 @@
+-- title    = "The walk stopped although the tree goes on"
+-- severity = "critical"
+-- needs    = { step = ["accepted", "parents", "node_tokens"], replay = [] }
+-- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- enable   = "record the target choice at every row, or the tokens that are emitted"
+-- why      = "The walk ends where no child carries the target's choice. Here a child does: drafts that were right are thrown away, and acceptance is lower than the drafter earned."
+-- fix      = [
+--   "Look for what ends the loop: a stale `finished` flag, a check of the draft's token instead of the emitted one, a limit on the depth.",
+--   "Two siblings with the same token hide one another in a child map: give every child its own entry.",
+--   "The text stays right where the bonus is that very token; where it is not, text is lost, too.",
+-- ]
+-- explains = ["depth_contradicts_commit", "counter_is_not_acceptance", "tree_below_chain", "slower_than_baseline", "throughput_contradicts_commit", "emitted_differs_from_accepted", "kv_length_wrong", "draft_never_accepted", "acceptance_low_from_start", "steps_do_not_chain"]
+-- faults   = ["F9", "F18", "F19"]
+
+-- A sibling with the same token that was taken instead hides the one that goes on.
+SELECT run, format('{}: the walk stopped at depth {} although row {} carries the target''s choice', in_step(request, step, steps), entry - 1, expected) AS message,
+    request, step, field, expected, observed, 'F18' AS faults, steps, lines
+FROM broken(['I3', 'I12'], ['accepted'])

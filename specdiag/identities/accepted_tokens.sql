@@ -1,0 +1,12 @@
+-- identity = "I2"
+-- needs = ["accepted", "node_tokens", "target_tokens"]
+-- An accepted node carries the target's choice at its parent.
+
+WITH path AS (
+    SELECT id, accepted[2:] AS rows, list_transform(accepted[2:], lambda row: node_tokens[row + 1]) AS tokens,
+        list_transform(accepted[:-2], lambda row: target_tokens[row + 1]) AS wanted
+    FROM traced WHERE accepted IS NOT NULL AND node_tokens IS NOT NULL AND target_tokens IS NOT NULL
+)
+SELECT id, 'node_tokens' AS field, row AS entry, wanted AS expected, token AS observed
+FROM (SELECT id, unnest(rows) AS row, unnest(tokens) AS token, unnest(wanted) AS wanted FROM path WHERE tokens <> wanted)
+WHERE token <> wanted

@@ -1,0 +1,12 @@
+-- identity = "I4"
+-- needs = ["accepted", "node_tokens", "bonus", "emitted"]
+-- follows = ["I1"]
+-- What is handed to the request: the accepted drafts and the bonus. A cut leaves a leading part.
+
+WITH told AS (
+    SELECT id, emitted, last OR cut IS NOT NULL AS ends,
+        list_append(list_transform(accepted[2:], lambda row: node_tokens[row + 1]), bonus) AS due
+    FROM traced WHERE accepted IS NOT NULL AND node_tokens IS NOT NULL AND bonus IS NOT NULL AND emitted IS NOT NULL
+)
+SELECT id, 'emitted' AS field, NULL AS entry, due AS expected, emitted AS observed
+FROM told WHERE emitted <> due AND NOT (ends AND emitted = due[:len(emitted)])

@@ -1,0 +1,23 @@
+-- The words that rules have beyond SQL.
+
+-- A place in a file, and the first few of them.
+CREATE MACRO cite(source, line) AS {'source': source, 'line': line};
+CREATE MACRO first_few(places) AS list_sort(list_distinct(places))[:4];
+
+-- The steps of each run that break one of these identities in one of these fields ([]: in any). What
+-- is told of them is told of the first one.
+CREATE MACRO broken(names, fields) AS TABLE
+SELECT run, count(DISTINCT cite(source, line)) AS steps,
+    arg_min(request, place) AS request, arg_min(step, place) AS step, arg_min(field, place) AS field,
+    arg_min(entry, place) AS entry, arg_min(entries, place) AS entries,
+    arg_min(expected, place) AS expected, arg_min(observed, place) AS observed,
+    list_sort(list(DISTINCT field)) AS fields, first_few(list(cite(source, line))) AS lines
+FROM (SELECT *, {'source': source, 'line': line, 'nth': list_position(fields, field)} AS place FROM replay)
+WHERE list_contains(names, identity) AND (len(fields) = 0 OR list_contains(fields, field))
+GROUP BY run;
+
+-- How a message names the first of them.
+CREATE MACRO in_step(request, step, steps) AS concat(
+    'step ', coalesce(step::VARCHAR, '?'), coalesce(' of request ' || request, ''),
+    CASE WHEN steps > 1 THEN concat(' and ', steps - 1, CASE WHEN steps = 2 THEN ' other' ELSE ' others' END) ELSE '' END
+);
