@@ -121,7 +121,7 @@ def _unnest(db: duckdb.DuckDBPyConnection) -> None:
         f"""CREATE TEMP TABLE tree_row AS
             SELECT id, ctx_len, "row"::INTEGER AS "row", {_as({name: name for name in own} | above)}
             FROM (SELECT id, ctx_len, unnest(range(len(parents))) AS "row", {_as(own)}{kept}
-                  FROM traced WHERE parents IS NOT NULL)"""
+                  FROM traced WHERE len(parents) > 0)"""
     )
     missing = {name: _null(name) for name in [*_NODE, *_AT_PARENT] if name not in own | above}
     db.execute(
