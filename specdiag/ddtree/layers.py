@@ -228,6 +228,19 @@ class AttentionLayer(nn.Module):
         return out
 
 
+def lay_out(module: nn.Module) -> None:
+    """Store matrices in the order in which a CPU multiplies a few rows by them fastest.
+
+    Values and shapes stay. For 8 rows in float32 that takes two thirds of the time; in bfloat16,
+    which is packed anew for each product, and on a GPU it changes nothing.
+    """
+    for each in module.modules():
+        if not isinstance(each, nn.Linear):
+            continue
+        if each.weight.device.type == "cpu" and each.weight.dtype == torch.float32:
+            each.weight.data = each.weight.data.T.contiguous().T
+
+
 def initialise(module: nn.Module, std: float = 0.02) -> None:
     """Random matrices of small size; norms stay at one."""
     for name, parameter in module.named_parameters():
