@@ -64,7 +64,7 @@ def sums_before(cache: Cache, watch: Watch, step: Step, row: int) -> dict[str, l
     rows = step.drafted.trees[row].nodes + 1
     found = {}
     if cache.index:
-        found["kv_node"] = _kv(cache, row, watch.slots[row, :rows].tolist())
+        found["kv_node"] = _kv(cache, row, watch.slots[row][:rows])
     if step.out.features is not None:
         found["feature_node"] = checksums(step.out.features[row, :rows])
         found["feature_in"] = checksums(watch.features[row, : step.context_rows[row]])

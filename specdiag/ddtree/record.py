@@ -18,7 +18,7 @@ from torch import Tensor
 
 from specdiag.ddtree import detail
 from specdiag.ddtree.architecture import FULL, LINEAR
-from specdiag.ddtree.cache import Cache
+from specdiag.ddtree.cache import Cache, Place
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.trace import StepRecord
@@ -107,7 +107,8 @@ class Watch:
     """What the last pass of target and drafter consumed, taken at the inputs of their layers."""
 
     def __init__(self, target: Target, drafter: Drafter | None, wanted: Set[str]) -> None:
-        self.ids = self.positions = self.slots = self.features = torch.empty(0)
+        self.ids = self.positions = self.features = torch.empty(0)
+        self.place: Place | None = None  # of the target's rows, as its attention layers have it
         # What rows see [batch, row, column], by layer type of the target and window of the drafter:
         # layers that have it in common get the same, and the first of them is asked.
         self.seen: dict[str, Tensor] = {}
@@ -139,6 +140,16 @@ class Watch:
         kind = FULL if FULL in self.types else next(iter(self.types), None)
         return None if kind is None else self.seen[kind]
 
+    @property
+    def slots(self) -> list[list[int]]:
+        """Where each row of each batch row was written; nowhere without attention layers."""
+        if self.place is None:
+            return []
+        if self.place.start is None:
+            return self.place.slots.tolist()
+        batch, rows = self.place.slots.shape
+        return [list(range(self.place.start, self.place.start + rows))] * batch
+
     def lowest(self, starts: Sequence[int]) -> list[list[int]]:
         """Column `window_low` of every batch row; the context ends at `starts`."""
         draft = {window: _lowest(seen, starts) for window, seen in self.draft_seen.items()}
@@ -155,14 +166,15 @@ class Watch:
 
     def _layer(self, kind: str) -> Callable[[Any, tuple[Any, ...]], None]:
         def keep(module: Any, args: tuple[Any, ...]) -> None:
-            _, _, self.seen[kind], recall = args
-            self.slots = recall.args[1]  # a partial of Cache.update
+            _, _, view, recall = args
+            self.seen[kind] = view.seen
+            self.place = recall.args[1]  # a partial of Cache.update
 
         return keep
 
     def _draft_layer(self, window: int | None) -> Callable[[Any, tuple[Any, ...]], None]:
         def keep(module: Any, args: tuple[Any, ...]) -> None:
-            self.draft_seen[window] = args[2]
+            self.draft_seen[window] = args[2].seen
 
         return keep
 
@@ -197,7 +209,7 @@ class Recorder:
     def committed(self, step: Step, times: dict[str, float]) -> None:
         """Record a step that is over; `times` are those of the clock."""
         lows = self.watch.lowest(step.starts)
-        positions, slots = step.given.positions.tolist(), self.watch.slots.tolist()
+        positions, slots = step.given.positions.tolist(), self.watch.slots
         lengths = self.cache.known_lengths.tolist()
         for row in step.active:
             record = self._record(step, row, times)
