@@ -41,6 +41,7 @@ class Cache:
     lengths: Tensor  # [batch] committed rows, on the device
     known_lengths: Tensor  # [batch] the same on the host, so that no step has to ask the device
     states: dict[int, State] = field(default_factory=dict)  # by model layer
+    promoted: Sequence[int] = ()  # the node of each batch row whose state was kept last
 
     @classmethod
     def empty(
@@ -164,6 +165,7 @@ class Cache:
 
     def promote(self, states: Mapping[int, State], rows: Sequence[int]) -> None:
         """Make the state after each batch row's given node the canonical one; -1 keeps the old."""
+        self.promoted = rows
         index = torch.tensor(rows, device=self.lengths.device)
         batch = torch.arange(self.batch, device=index.device)
         for layer, canonical in self.states.items():

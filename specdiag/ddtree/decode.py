@@ -217,7 +217,9 @@ class _Loop:
         if self.drafter is not None and self.draft_cache is not None:
             assert self.features is not None
             drafted.kv_before = self.draft_cache.known_lengths.tolist()
-            self.drafter.append(self.features, self.fresh, self.draft_cache)
+            drafted.context_start = self.drafter.append(
+                self.features, self.fresh, self.draft_cache
+            )
             drafted.kv_after = self.draft_cache.known_lengths.tolist()
             drafted.block = self.drafter.block(torch.tensor(self.roots, device=self.target.device))
             drafted.logits = self.drafter(drafted.block, self.draft_cache, self.target)

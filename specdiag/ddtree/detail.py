@@ -16,7 +16,7 @@ from torch import Tensor
 from specdiag.ddtree.cache import Cache, State
 from specdiag.ddtree.model import PREFILL_ROWS, Target
 from specdiag.ddtree.trace import StepRecord
-from specdiag.ddtree.verify import Sampling, best, scores
+from specdiag.ddtree.verify import Sampling, best, law, scores
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Result
@@ -46,6 +46,14 @@ def add_mask(record: StepRecord, watch: Watch, row: int) -> None:
     record.mask_bytes = sum(each[row].nbytes for each in watch.seen.values())
 
 
+def add_law(record: StepRecord, logits: Tensor, sampling: Sampling) -> None:
+    """What the request's law gives each node at its parent, and the bonus at its row."""
+    probabilities = law(logits[: record.nodes + 1], sampling).cpu()
+    rows = torch.tensor([record.accepted[-1], *record.parents[1:]])
+    tokens = torch.tensor([record.bonus, *record.node_tokens[1:]])
+    record.target_probs = probabilities[rows, tokens].tolist()
+
+
 # Checksums ----------------------------------------------------------------------------------------
 
 
@@ -65,6 +73,8 @@ def sums_before(cache: Cache, watch: Watch, step: Step, row: int) -> dict[str, l
     found = {}
     if cache.index:
         found["kv_node"] = _kv(cache, row, watch.slots[row][:rows])
+        start = step.starts[row]
+        found["kv_before"] = _kv(cache, row, range(start - len(step.context_sources[row]), start))
     if step.out.features is not None:
         found["feature_node"] = checksums(step.out.features[row, :rows])
         found["feature_in"] = checksums(watch.features[row, : step.context_rows[row]])

@@ -100,16 +100,21 @@ class Drafter(nn.Module):
         counts: Sequence[int],  # how many of these rows are real
         cache: Cache,
         positions: Tensor | None = None,
-    ) -> None:
-        """Put the keys and values of newly committed rows into the cache."""
+    ) -> Tensor:
+        """Put the keys and values of newly committed rows into the cache; where they stand.
+
+        Returns the position of the first of them in each batch row.
+        """
         rows = features.shape[1]
         cache.columns(rows)
         place = cache.place(rows)
         hidden = self.context(features)
-        angles = self._angles(place.slots if positions is None else positions, hidden.dtype)
+        positions = place.slots if positions is None else positions
+        angles = self._angles(positions, hidden.dtype)
         for at, attention in enumerate(self._attentions()):
             cache.write(at, place, *attention.keys_values(hidden, angles[at]))
         cache.extend(counts)
+        return positions[:, 0]
 
     def block(self, root: Tensor) -> Tensor:
         """The input of a pass, [batch, block]: the root token, then mask ids. `root` is [batch]."""

@@ -6,12 +6,13 @@ enough: the `Watch` sees what reaches the layers themselves.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,9 +40,18 @@ class Drafted:
     trees: list[Tree]  # that are verified, one of each batch row
     kv_before: list[int] = field(default_factory=list)  # rows in the draft cache, before and
     kv_after: list[int] = field(default_factory=list)  # after the new context
+    context_start: Tensor | None = None  # [batch] position of the first row of it
     block: Tensor | None = None  # [batch, block] the drafter's input
     logits: Tensor | None = None  # [batch, L, vocab]
     table: Candidates | None = None  # [batch, L, K]
+
+
+class Counters(NamedTuple):
+    """What is counted of a step: a row's depth in the tree, drafts, and tokens with the bonus."""
+
+    depth: float
+    drafts: float
+    commit: float
 
 
 @dataclass
@@ -60,6 +70,12 @@ class Step:
     bonus: list[int]
     emitted: dict[int, list[int]] = field(default_factory=dict)
     cuts: dict[int, str | None] = field(default_factory=dict)
+
+    def counters(self, row: int) -> Counters:
+        """What is counted of a batch row."""
+        path = self.accepted[row]
+        depth = float(self.drafted.trees[row].depths[path[-1]])
+        return Counters(depth, float(len(path) - 1), float(len(path)))
 
 
 class Clock:
@@ -115,8 +131,14 @@ class Watch:
         self.windows = drafter.windows if drafter else []
         self.draft_seen: dict[int | None, Tensor] = {}
         self.hooks = []
+        self.outputs: dict[int, Tensor] = {}  # of each layer of the target
+        self.draft_angles: dict[int, tuple[Tensor, Tensor]] = {}  # of each layer of the drafter
         if "inputs" in wanted:
             self.hooks.append(target.register_forward_pre_hook(self._target))
+            for at, layer in enumerate(target.layers):
+                self.hooks.append(layer.register_forward_hook(self._output(at)))
+            for at, layer in enumerate(drafter.layers if drafter else ()):
+                self.hooks.append(layer.register_forward_pre_hook(self._turned(at)))
         if "checksums" in wanted and drafter is not None:
             self.hooks.append(drafter.fc.register_forward_pre_hook(self._features))
         types = target.architecture.layer_types
@@ -157,6 +179,37 @@ class Watch:
         lows = [draft.get(window, unread) for window in self.windows]
         lows += [_lowest(self.seen[kind], starts) for kind in self.types]
         return [[low[row] for low in lows] for row in range(len(starts))]
+
+    def tapped(self, features: Tensor | None, row: int) -> list[int] | None:
+        """The layers whose output the features of the last pass are; -1: of none."""
+        if features is None:
+            return None
+        size = next(iter(self.outputs.values())).shape[-1]
+        found = []
+        for part in features[row].split(size, dim=-1):
+            same = (at for at, out in self.outputs.items() if torch.equal(out[row], part))
+            found.append(next(same, -1))
+        return found
+
+    def turns(self, row: int) -> list[float] | None:
+        """By which angle each draft layer turned the slowest pair of the root's query."""
+        found = []
+        for cosine, sine in self.draft_angles.values():
+            at = min(row, cosine.shape[0] - 1), 0, 0, cosine.shape[-1] // 2 - 1
+            found.append(math.atan2(float(sine[at]), float(cosine[at])))
+        return found or None
+
+    def _output(self, at: int) -> Callable[..., None]:
+        def keep(module: Any, args: tuple[Any, ...], out: Any) -> None:
+            self.outputs[at] = out[0] if isinstance(out, tuple) else out
+
+        return keep
+
+    def _turned(self, at: int) -> Callable[[Any, tuple[Any, ...]], None]:
+        def keep(module: Any, args: tuple[Any, ...]) -> None:
+            self.draft_angles[at] = args[1]
+
+        return keep
 
     def _target(self, module: Any, args: tuple[Any, ...]) -> None:
         self.ids, self.positions = args[:2]
@@ -237,6 +290,7 @@ class Recorder:
         tree, accepted, start = drafted.trees[row], step.accepted[row], step.starts[row]
         tokens, parents, depths = tree.tokens.tolist(), tree.parents.tolist(), tree.depths.tolist()
         count, rows, width = len(accepted), tree.nodes + 1, step.given.ids.shape[1]
+        counted = step.counters(row)
         budget = options.budget_of(result.request) if options.draws_trees else tree.nodes
         record = StepRecord(
             run=options.run, request=result.request.name, step=result.steps - 1, row=row,
@@ -250,8 +304,8 @@ class Recorder:
             kv_before=start, kv_verified=start + width,
             kv_source=[start + node for node in accepted],
             kv_target=list(range(start, start + count)),
-            accepted_depth=float(depths[accepted[-1]]), accepted_drafts=float(count - 1),
-            commit_len=float(count),
+            accepted_depth=counted.depth, accepted_drafts=counted.drafts,
+            commit_len=counted.commit,
             draft_ms=times["draft"], topk_ms=times["topk"], build_ms=times["build"],
             compile_ms=times["compile"], verify_ms=times["verify"], walk_ms=times["walk"],
             commit_ms=times["commit"], idle_ms=times["idle"],
@@ -266,12 +320,13 @@ class Recorder:
             record.draft_kv_before = drafted.kv_before[row]
             record.draft_kv_after = drafted.kv_after[row]
             record.context_rows = step.context_rows[row]
-            record.context_start = start - step.context_rows[row]
+            if drafted.context_start is not None:
+                record.context_start = int(drafted.context_start[row])
             record.context_source = step.context_sources[row] or None
             record.block_tokens, record.block_start = drafted.block[row].tolist(), start
             record.spine_tokens = drafted.table.tokens[row, :, 0].tolist()
         if self.cache.states and step.out.parents is not None:
-            record.state_row = accepted[-1]
+            record.state_row = self.cache.promoted[row]
             record.state_sources = step.out.parents[row, :rows].tolist()
         return record
 
@@ -290,6 +345,11 @@ class Recorder:
             rows = record.nodes + 1
             record.ids_read = self.watch.ids[row, :rows].tolist()
             record.positions_read = self.watch.positions[row, :rows].tolist()
+            record.tap_layers_read = self.watch.tapped(step.out.features, row)
+            record.draft_turns = self.watch.turns(row)
+        if "law" in wanted:
+            sampling = self.results[row].request.sampling
+            detail.add_law(record, step.out.logits[row], sampling)
         if "checksums" in wanted:
             record.checksums = self.sums[row] | detail.sums_after(self.cache, record)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.model import Output, Target
@@ -87,6 +88,13 @@ def nucleus(logits: Tensor, top_p: float) -> Tensor:
     mass = ordered.softmax(-1)
     outside = mass.cumsum(-1) - mass >= top_p  # the token that reaches top_p stays inside
     return logits.masked_fill(torch.zeros_like(outside).scatter(-1, order, outside), -torch.inf)
+
+
+def law(logits: Tensor, sampling: Sampling) -> Tensor:
+    """The probability of every token by which `choose` chooses, [row, vocab]."""
+    if sampling.temperature <= 0:
+        return functional.one_hot(best(logits), logits.shape[-1]).float()
+    return nucleus(logits / sampling.temperature, sampling.top_p).softmax(-1)
 
 
 def _gumbel(seed: int, position: int, vocab: int) -> Tensor:

@@ -1,0 +1,63 @@
+"""What looks like a fault and is none: a reader must stay silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from specdiag.ddtree import decode
+from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
+from specdiag.ddtree.record import Recorder
+
+# What passes of other shapes make of a logit of size 10: a few units in its last place.
+NOISE = {torch.float32: 1e-4, torch.bfloat16: 0.05}
+
+
+@fault(53, "Near ties flip by noise of the type's size", "-")
+def near_ties(at: Injection) -> None:
+    def verify(original: Wrapper, target: Any, *args: Any) -> Any:
+        out = original(target, *args)
+        noise = torch.rand(out.logits.shape, generator=draws).to(out.logits.device)
+        return replace(out, logits=out.logits + NOISE.get(target.dtype, 0.0) * noise)
+
+    draws = torch.Generator().manual_seed(53)
+    at.around(decode, "verify", verify)
+
+
+@fault(56, "Warm-up rounds stand among the steps, and are marked", "-")
+def warm_up(at: Injection) -> None:
+    def record(original: Wrapper, recorder: Any, step: Any, row: int, times: Any) -> Any:
+        found = original(recorder, step, row, times)
+        if at.step == 0:
+            for number in range(3):
+                recorder.on_step(
+                    replace(
+                        found, request="warmup", step=number, warmup=True, accepted=[0],
+                        emitted=[], accepted_depth=0.0, accepted_drafts=0.0, commit_len=1.0,
+                    )
+                )  # fmt: skip
+        return found
+
+    at.around(Recorder, "_record", record, always=True)
+
+
+@fault(57, "The target is quantised, the drafter was trained for the original", "-")
+def quantised_target(at: Injection) -> None:
+    def prefill(original: Wrapper, loop: Any) -> None:
+        if not kept:
+            for parameter in loop.target.parameters():
+                kept.append((parameter, parameter.data.clone()))
+                if parameter.dim() > 1:
+                    step = parameter.data.abs().amax(-1, keepdim=True) / 7
+                    parameter.data.copy_((parameter.data / step).round().nan_to_num() * step)
+        original(loop)
+
+    def restore() -> None:
+        for parameter, data in kept:
+            parameter.data.copy_(data)
+
+    kept: list[tuple[Any, Any]] = []
+    at.stack.callback(restore)
+    at.around(decode._Loop, "prefill", prefill, always=True, quiet=True)
