@@ -38,9 +38,10 @@ inputs         ids_read, positions_read [N + 1]: from the tensors that the pass 
                of the root's query, in radians
 checksums      64-bit integers over raw bytes, all layers together, by the names of CHECKSUMS:
                kv_node [N + 1] each row's keys and values after verification; kv_after [C] those of
-               slots start.. after the commit, and kv_before the same before the next commit; feature_node [N + 1] the tapped features, feature_in
-               [context_rows] those that the drafter read; state_node [N + 1] the recurrent state
-               after each row, state_before [1] and state_after [1] the canonical one at the commit
+               slots start.. after the commit, kv_before the same ahead of the next one;
+               feature_node [N + 1] the tapped features, feature_in [context_rows] those that the
+               drafter read; state_node [N + 1] the recurrent state after each row, state_before
+               [1] and state_after [1] the canonical one at the commit
 law            target_probs [N + 1]: by the request's temperature and top-p, of each node's token
                at its parent, and in front of the bonus at its row; 1 and 0 of a greedy request
 oracle         oracle_tokens, oracle_gaps [emitted]: what a causal pass over the request's whole
@@ -59,9 +60,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 1
-DETAILS = ("candidates", "mask", "inputs", "checksums", "law", "oracle")  # optional parts of a step
-CHECKSUMS = ("kv_node", "kv_before", "kv_after", "feature_node", "feature_in", "state_node", "state_before",
-             "state_after")  # fmt: skip
+# Optional parts of a step.
+DETAILS = ("candidates", "mask", "inputs", "checksums", "law", "oracle")
+CHECKSUMS = ("kv_node", "kv_before", "kv_after", "feature_node", "feature_in", "state_node",
+             "state_before", "state_after")  # fmt: skip
 
 
 @dataclass(kw_only=True)

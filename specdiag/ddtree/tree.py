@@ -153,8 +153,8 @@ def build(
     table = candidates.tokens.tolist()
     drafted = [table[depth - 1][rank] for depth, rank in zip(depths[1:], ranks[1:], strict=True)]
     log_probs = torch.frombuffer(array("f", scores), dtype=torch.float32)
-    whole = map(_whole, ([root, *drafted], parents, depths, ranks))
-    return Tree(*whole, log_probs)
+    tokens = _whole([root, *drafted])
+    return Tree(tokens, _whole(parents), _whole(depths), _whole(ranks), log_probs)
 
 
 def _grow(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from specdiag.ddtree.cache import Cache
-from specdiag.ddtree.model import Output, Target
+from specdiag.ddtree.model import Output
 from specdiag.ddtree.tree import Tree, pad, walk
 
 
@@ -45,12 +45,18 @@ def compile(trees: Sequence[Tree], starts: Sequence[int], width: int, device: to
     )
 
 
-def verify(target: Target, given: Pass, cache: Cache, taps: Sequence[int]) -> Output:
-    """One pass of the target over the rows of `given`; the cache's lengths stay."""
-    out: Output = target(
-        given.ids, given.positions, cache, given.visible, taps, parents=given.parents
-    )
-    return out
+def verify(
+    target: Callable[..., Output], given: Pass, cache: Cache, taps: Sequence[int],
+    columns: int | None = None,
+) -> Output:  # fmt: skip
+    """One pass of the target over the rows of `given`; the cache's lengths stay.
+
+    `columns` fixes how many cache columns are read.
+    """
+    return target(
+        given.ids, given.positions, cache, given.visible, taps,
+        parents=given.parents, columns=columns,
+    )  # fmt: skip
 
 
 def choose(logits: Tensor, positions: Tensor, sampling: Sampling) -> Tensor:

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from specdiag.ddtree import decode
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
+from specdiag.ddtree.loop import Loop
+from specdiag.ddtree.passes import Passes
 from specdiag.ddtree.record import Recorder
 
 # What passes of other shapes make of a logit of size 10: a few units in its last place.
@@ -17,20 +18,20 @@ NOISE = {torch.float32: 1e-4, torch.bfloat16: 0.05}
 
 @fault(53, "Near ties flip by noise of the type's size", "-")
 def near_ties(at: Injection) -> None:
-    def verify(original: Wrapper, target: Any, *args: Any) -> Any:
-        out = original(target, *args)
+    def verify(original: Wrapper, passes: Any, *args: Any) -> Any:
+        out = original(passes, *args)
         noise = torch.rand(out.logits.shape, generator=draws).to(out.logits.device)
-        return replace(out, logits=out.logits + NOISE.get(target.dtype, 0.0) * noise)
+        return replace(out, logits=out.logits + NOISE.get(passes.target.dtype, 0.0) * noise)
 
     draws = torch.Generator().manual_seed(53)
-    at.around(decode, "verify", verify)
+    at.around(Passes, "verify", verify)
 
 
 @fault(56, "Warm-up rounds stand among the steps, and are marked", "-")
 def warm_up(at: Injection) -> None:
-    def record(original: Wrapper, recorder: Any, step: Any, row: int, times: Any) -> Any:
-        found = original(recorder, step, row, times)
-        if at.step == 0:
+    def record(original: Wrapper, recorder: Any, held: Any, row: int) -> Any:
+        found = original(recorder, held, row)
+        if found.step == 0:
             for number in range(3):
                 recorder.on_step(
                     replace(
@@ -60,4 +61,4 @@ def quantised_target(at: Injection) -> None:
 
     kept: list[tuple[Any, Any]] = []
     at.stack.callback(restore)
-    at.around(decode._Loop, "prefill", prefill, always=True, quiet=True)
+    at.around(Loop, "prefill", prefill, always=True, quiet=True)

@@ -6,17 +6,19 @@ from typing import Any
 
 import torch
 
-from specdiag.ddtree import decode
 from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
+from specdiag.ddtree.loop import Loop
+from specdiag.ddtree.passes import Passes
 
 
 @fault(10, "Accepted rows are copied in place, from the last to the first", "O", "branches")
 def descending_copy(at: Injection) -> None:
     def move(original: Wrapper, cache: Cache, source: Any, target: Any, *more: Any) -> None:
         if at.loop is None or cache is not at.loop.cache:
-            return original(cache, source, target, *more)
+            original(cache, source, target, *more)
+            return
         right = cache.rows.clone()
         original(cache, source, target, *more)
         right, cache.rows[:] = cache.rows.clone(), right
@@ -24,7 +26,6 @@ def descending_copy(at: Injection) -> None:
             original(cache, source[:, place : place + 1], target[:, place : place + 1], *more)
         if not torch.equal(right, cache.rows):
             at.acted()
-        return None
 
     at.around(Cache, "move", move, quiet=True)
 
@@ -32,7 +33,7 @@ def descending_copy(at: Injection) -> None:
 @fault(11, "One cache group is never compacted", "O", "branches")
 def group_left_out(at: Injection) -> None:
     def move(original: Wrapper, cache: Cache, source: Any, target: Any, *more: Any) -> None:
-        *others, last = cache.index
+        others = [*cache.index][:-1]
         at.acted()
         if others:
             original(cache, source, target, others)
@@ -42,18 +43,16 @@ def group_left_out(at: Injection) -> None:
 
 @fault(37, "A node's recurrent state goes on from the row before it", "O", "branches", "recurrent")
 def sibling_state(at: Injection) -> None:
-    def verify(original: Wrapper, target: Any, given: Any, cache: Any, taps: Any) -> Any:
+    def verify(original: Wrapper, passes: Any, given: Any, cache: Any, taps: Any) -> Any:
         from dataclasses import replace
 
         batch, rows = given.ids.shape
         chain = torch.arange(-1, rows - 1).expand(batch, rows)
         if not torch.equal(chain[at.active], given.parents.cpu()[at.active]):
             at.acted()
-        return original(
-            target, replace(given, parents=chain.to(given.ids.device)), cache, taps
-        )
+        return original(passes, replace(given, parents=chain.to(given.ids.device)), cache, taps)
 
-    at.around(decode, "verify", verify, quiet=True)
+    at.around(Passes, "verify", verify, quiet=True)
 
 
 @fault(38, "The state of node C - 1 is kept, not that of the last accepted", "O", "branches",
@@ -70,7 +69,7 @@ def wrong_state(at: Injection) -> None:
         original(loop, out, accepted)
 
     paths: list[Any] = []
-    at.around(decode._Loop, "_commit", commit, quiet=True)
+    at.around(Loop, "_commit", commit, quiet=True)
     at.around(Cache, "promote", promote, quiet=True)
 
 
@@ -86,8 +85,10 @@ def drifting_state(at: Injection) -> None:
 
 @fault(52, "The drafter writes into rows that the target has committed", "O")
 def shared_memory(at: Injection) -> None:
-    def forward(original: Wrapper, drafter: Any, ids: Any, cache: Any, *more: Any) -> Any:
-        found = original(drafter, ids, cache, *more)
+    def forward(
+        original: Wrapper, drafter: Any, ids: Any, cache: Any, *more: Any, **named: Any
+    ) -> Any:
+        found = original(drafter, ids, cache, *more, **named)
         kept = at.loop.cache
         for row in at.active:
             last = int(kept.known_lengths[row]) - 1
@@ -108,4 +109,4 @@ def rejected_rows_kept(at: Injection) -> None:
             loop.cache.extend(rejected)
         return found
 
-    at.around(decode._Loop, "_emit", emit, quiet=True)
+    at.around(Loop, "_emit", emit, quiet=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from specdiag.ddtree import decode
+from specdiag.ddtree import loop as looping
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
+from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.record import Counters, Step
 
 
@@ -17,7 +18,7 @@ def _counting(at: Injection, changed: Any) -> None:
             at.acted()
         return found
 
-    at.around(Step, "counters", counters, quiet=True)
+    at.around(looping, "count", counters, quiet=True)
 
 
 @fault(20, "The accepted depth reports the depth of the tree", "M")
@@ -59,8 +60,8 @@ def running_mean(at: Injection) -> None:
         seen.clear()
         original(loop)
 
-    at.around(decode._Loop, "prefill", prefill, always=True, quiet=True)
-    at.around(Step, "counters", counters, always=True, quiet=True)
+    at.around(Loop, "prefill", prefill, always=True, quiet=True)
+    at.around(looping, "count", counters, always=True, quiet=True)
 
 
 @fault(67, "Drafts are derived as emitted - 1, also where no bonus was sent", "M", "no_bonus")
@@ -81,7 +82,7 @@ def waits(at: Injection) -> None:
             pass
         return original(tree, chosen)
 
-    at.around(decode, "accept", accept)
+    at.around(looping, "accept", accept)
 
 
 @fault(49, "A dense mask over the whole context is filled entry by entry", "S", "long")
@@ -91,4 +92,4 @@ def dense_mask(at: Injection) -> None:
             [[float(column <= start) for column in range(start + width)] for _ in range(width)]
         return original(trees, starts, width, device)
 
-    at.around(decode, "compile", compile)
+    at.around(looping, "compile", compile)

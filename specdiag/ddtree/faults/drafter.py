@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from specdiag.ddtree import decode
 from specdiag.ddtree import drafter as drafting
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
+from specdiag.ddtree.loop import Loop
+from specdiag.ddtree.passes import Passes
 
 
 @fault(12, "Features of the first C rows instead of the accepted ones", "S", "branches", shown=1)
@@ -23,15 +24,15 @@ def first_rows(at: Injection) -> None:
         loop.sources = first
         loop.features = out.features[:, : max(loop.fresh)]
 
-    at.around(decode._Loop, "_commit", commit, quiet=True)
+    at.around(Loop, "_commit", commit, quiet=True)
 
 
 @fault(13, "Features are taken one layer too late", "S")
 def tap_off_by_one(at: Injection) -> None:
-    def verify(original: Wrapper, target: Any, given: Any, cache: Any, taps: Any) -> Any:
-        return original(target, given, cache, tuple(tap + 1 for tap in taps))
+    def verify(original: Wrapper, passes: Any, given: Any, cache: Any, taps: Any) -> Any:
+        return original(passes, given, cache, tuple(tap + 1 for tap in taps))
 
-    at.around(decode, "verify", verify)
+    at.around(Passes, "verify", verify)
 
 
 @fault(14, "Features stand one position too far", "S")
@@ -122,8 +123,10 @@ def block_kept(at: Injection) -> None:
     def cache(original: Wrapper, drafter: Any, batch: int, max_len: int) -> Any:
         return original(drafter, batch, max_len * (drafter.architecture.block_size + 1))
 
-    def forward(original: Wrapper, drafter: Any, ids: Any, cache: Any, *more: Any) -> Any:
-        found = original(drafter, ids, cache, *more)
+    def forward(
+        original: Wrapper, drafter: Any, ids: Any, cache: Any, *more: Any, **named: Any
+    ) -> Any:
+        found = original(drafter, ids, cache, *more, **named)
         cache.extend([ids.shape[1]] * len(ids))
         return found
 
@@ -166,7 +169,7 @@ def rebuilt_context(at: Injection) -> None:
         return original(loop, active, recorder)
 
     at.around(Drafter, "append", append, always=True, quiet=True)
-    at.around(decode._Loop, "step", step, always=True, quiet=True)
+    at.around(Loop, "step", step, always=True, quiet=True)
 
 
 @fault(50, "A request begins with the draft cache of another one", "S", "start")
@@ -181,17 +184,17 @@ def left_over(at: Injection) -> None:
         return original(loop, active)
 
     at.around(Drafter, "cache", cache, always=True, quiet=True)
-    at.around(decode._Loop, "_draft", draft, always=True, quiet=True)
+    at.around(Loop, "_draft", draft, always=True, quiet=True)
 
 
 @fault(61, "All taps name one buffer, which the last tapped layer overwrites", "S")
 def aliased_taps(at: Injection) -> None:
-    def verify(original: Wrapper, target: Any, given: Any, cache: Any, taps: Any) -> Any:
-        out = original(target, given, cache, taps)
+    def verify(original: Wrapper, passes: Any, given: Any, cache: Any, taps: Any) -> Any:
+        out = original(passes, given, cache, taps)
         last = out.features.chunk(len(taps), -1)[-1]
         return replace(out, features=last.repeat(1, 1, len(taps)))
 
-    at.around(decode, "verify", verify)
+    at.around(Passes, "verify", verify)
 
 
 @fault(63, "The drafter's context is lost, as after a retraction", "S")
@@ -202,4 +205,4 @@ def lost_context(at: Injection) -> None:
             loop.draft_cache.crop([0] * len(loop.results))
         return original(loop, active)
 
-    at.around(decode._Loop, "_draft", draft, quiet=True)
+    at.around(Loop, "_draft", draft, quiet=True)

@@ -7,9 +7,13 @@ from typing import Any
 
 import torch
 
-from specdiag.ddtree import decode, model
+from specdiag.ddtree import loop as looping
+from specdiag.ddtree import model
+from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
+from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.model import Target
+from specdiag.ddtree.passes import Passes
 
 
 @fault(1, "Positions are one too high in every row", "O")
@@ -18,7 +22,7 @@ def off_by_one(at: Injection) -> None:
         given = original(*args)
         return replace(given, positions=given.positions + 1)
 
-    at.around(decode, "compile", compile)
+    at.around(looping, "compile", compile)
 
 
 @fault(2, "Positions follow the row, not the depth", "O", "branches")
@@ -30,7 +34,7 @@ def by_row(at: Injection) -> None:
             at.acted()
         return replace(given, positions=rows.to(device))
 
-    at.around(decode, "compile", compile, quiet=True)
+    at.around(looping, "compile", compile, quiet=True)
 
 
 @fault(3, "Positions from a length that the host guessed before the device was done", "O")
@@ -64,10 +68,10 @@ def optimistic_length(at: Injection) -> None:
         pending.clear()
         original(loop)
 
-    at.around(decode, "compile", compile, always=True, quiet=True)
-    at.around(decode._Loop, "_draft", draft, always=True, quiet=True)
-    at.around(decode._Loop, "_commit", commit, always=True, quiet=True)
-    at.around(decode._Loop, "prefill", prefill, always=True, quiet=True)
+    at.around(looping, "compile", compile, always=True, quiet=True)
+    at.around(Loop, "_draft", draft, always=True, quiet=True)
+    at.around(Loop, "_commit", commit, always=True, quiet=True)
+    at.around(Loop, "prefill", prefill, always=True, quiet=True)
 
 
 @fault(4, "Keys and queries are turned by their slot instead of their position", "O", "branches")
@@ -90,7 +94,7 @@ def slot_as_phase(at: Injection) -> None:
             positions = slots
         return original(rotaries, positions, dtype)
 
-    at.around(decode, "verify", verify, quiet=True)
+    at.around(Passes, "verify", verify, quiet=True)
     at.around(model, "angles_by_type", angles, quiet=True)
 
 
@@ -102,7 +106,7 @@ def plain_causal(at: Injection) -> None:
             at.acted()
         return replace(given, visible=torch.ones_like(given.visible).tril())
 
-    at.around(decode, "compile", compile, quiet=True)
+    at.around(looping, "compile", compile, quiet=True)
 
 
 @fault(6, "Rows of the mask are off by one", "O")
@@ -111,7 +115,7 @@ def mask_stride(at: Injection) -> None:
         given = original(*args)
         return replace(given, visible=given.visible.roll(1, dims=1))
 
-    at.around(decode, "compile", compile)
+    at.around(looping, "compile", compile)
 
 
 @fault(7, "Sliding layers of the target see all of the past", "O", "window")
@@ -133,44 +137,48 @@ def target_window(at: Injection) -> None:
     at.around(Target, "sight", sight, quiet=True)
 
 
-@fault(35, "The tree rectangle of the step before is not cleared", "O", "branches", shown=0)
+@fault(35, "The tree rectangle of the step before is not cleared", "O", "branches")
 def stale_rectangle(at: Injection) -> None:
     last: dict[str, Any] = {}
 
-    def verify(original: Wrapper, target: Any, given: Any, cache: Any, taps: Any) -> Any:
-        seen = given.visible
-        batch, rows, _ = seen.shape
-        starts = cache.known_lengths.tolist()
+    def verify(original: Wrapper, passes: Any, given: Any, cache: Cache, taps: Any) -> Any:
+        seen, starts = given.visible, cache.known_lengths.tolist()
         if at.on and last.get("cache") is cache:
-            columns = cache.columns(rows)
-            whole = torch.zeros(batch, rows, columns, dtype=torch.bool, device=seen.device)
-            for row, start in enumerate(starts):
-                whole[row, :, :start] = True
-                whole[row, :, start : start + rows] = seen[row]
-                before = last["starts"][row]
-                stale = last["visible"][row][:, : start - before]
-                whole[row, :, before:start] &= stale
-            if not bool(whole[at.active][:, :, : min(starts)].all()):
+            given = replace(
+                given, visible=_with_stale(seen, starts, last, cache.columns(len(seen[0])))
+            )
+            past = [given.visible[row, :, : starts[row]] for row in at.active]
+            if not all(bool(part.all()) for part in past):
                 at.acted()
-            given = replace(given, visible=whole)
-        out = original(target, given, cache, taps)
+        out = original(passes, given, cache, taps)
         last.update(cache=cache, starts=starts, visible=seen)
         return out
 
-    at.around(decode, "verify", verify, always=True, quiet=True)
+    at.around(Passes, "verify", verify, always=True, quiet=True)
+
+
+def _with_stale(seen: Any, starts: list[int], last: dict[str, Any], columns: int) -> Any:
+    """The mask over all columns, with what the last one left where the past is now."""
+    batch, rows, _ = seen.shape
+    whole = torch.zeros(batch, rows, columns, dtype=torch.bool, device=seen.device)
+    for row, (start, before) in enumerate(zip(starts, last["starts"], strict=True)):
+        whole[row, :, :start] = True
+        whole[row, :, start : start + rows] = seen[row]
+        whole[row, :, before:start] &= last["visible"][row][:, : start - before]
+    return whole
 
 
 @fault(36, "A captured graph reads the ids of the step before", "O")
 def stale_ids(at: Injection) -> None:
     last: dict[str, Any] = {}
 
-    def verify(original: Wrapper, target: Any, given: Any, cache: Any, taps: Any) -> Any:
+    def verify(original: Wrapper, passes: Any, given: Any, cache: Any, taps: Any) -> Any:
         ids = given.ids
         stale = last.get("ids")
         if at.on and stale is not None and last["cache"] is cache:
             at.acted()
             given = replace(given, ids=stale)
         last.update(cache=cache, ids=ids)
-        return original(target, given, cache, taps)
+        return original(passes, given, cache, taps)
 
-    at.around(decode, "verify", verify, always=True, quiet=True)
+    at.around(Passes, "verify", verify, always=True, quiet=True)

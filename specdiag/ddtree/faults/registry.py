@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any
 from unittest.mock import patch
 
-from specdiag.ddtree import decode, detail
+from specdiag.ddtree import detail
+from specdiag.ddtree.loop import Loop
 
 Wrapper = Callable[..., Any]  # takes what it stands around, then that one's arguments
 
@@ -109,7 +110,7 @@ class Injection:
             original(*args)
             self.step = kept
 
-        self.around(decode._Loop, "step", step, always=True, quiet=True)
+        self.around(Loop, "step", step, always=True, quiet=True)
         self.around(detail, "add_oracle", plain, always=True, quiet=True)
         return self
 

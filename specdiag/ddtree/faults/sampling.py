@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from specdiag.ddtree import decode
+from specdiag.ddtree import loop as looping
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
 from specdiag.ddtree.verify import Sampling, law
 
@@ -17,7 +17,7 @@ def greedy_verification(at: Injection) -> None:
     def choose(original: Wrapper, logits: Any, positions: Any, sampling: Sampling) -> Any:
         return original(logits, positions, replace(sampling, temperature=0.0))
 
-    at.around(decode, "choose", choose)
+    at.around(looping, "choose", choose)
 
 
 @fault(33, "Fixed candidates are accepted with min(1, p / q)", "O", "sampling")
@@ -45,8 +45,8 @@ def over_acceptance(at: Injection) -> None:
             else:
                 return path, int(chosen[row])
 
-    at.around(decode, "choose", choose, quiet=True)
-    at.around(decode, "accept", accept)
+    at.around(looping, "choose", choose, quiet=True)
+    at.around(looping, "accept", accept)
 
 
 @fault(34, "The request's top-p is dropped", "O", "top_p")
@@ -54,4 +54,4 @@ def top_p_dropped(at: Injection) -> None:
     def choose(original: Wrapper, logits: Any, positions: Any, sampling: Sampling) -> Any:
         return original(logits, positions, replace(sampling, top_p=1.0))
 
-    at.around(decode, "choose", choose)
+    at.around(looping, "choose", choose)

@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from specdiag.ddtree import decode
+from specdiag.ddtree import loop as looping
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
-from specdiag.ddtree.tree import Candidates, Tree
+from specdiag.ddtree.loop import Loop
+from specdiag.ddtree.tree import Candidates, Tree, build
 
 
 @fault(8, "Nodes are sorted by depth, their parents keep the old numbers", "O", "branches")
@@ -28,7 +29,7 @@ def parents_not_remapped(at: Injection) -> None:
             tree.log_probs[order],
         )  # fmt: skip
 
-    at.around(decode, "build", build, quiet=True)
+    at.around(looping, "build", build, quiet=True)
 
 
 @fault(9, "Siblings carry the same token, and the later one hides the other", "S", "branches")
@@ -53,8 +54,8 @@ def doubled_siblings(at: Injection) -> None:
             path.append(children[path[-1], wanted[path[-1]]])
         return path, wanted[path[-1]]
 
-    at.around(decode, "build", build, quiet=True)
-    at.around(decode, "accept", accept, quiet=True)
+    at.around(looping, "build", build, quiet=True)
+    at.around(looping, "accept", accept, quiet=True)
 
 
 @fault(28, "Each half of the vocabulary is normalised on its own", "S")
@@ -64,7 +65,7 @@ def normalised_by_shard(at: Injection) -> None:
         best, tokens = torch.cat(halves, -1).topk(min(top_k, logits.shape[-1]))
         return Candidates(tokens, best)
 
-    at.around(decode, "candidates", candidates)
+    at.around(looping, "candidates", candidates)
 
 
 @fault(29, "The score of a sibling is updated by exchanging terms: -inf becomes NaN", "S")
@@ -78,7 +79,7 @@ def nan_in_siblings(at: Injection) -> None:
         terms[0, 1] = -math.inf
         return _exchanging(root, Candidates(given.tokens, terms), budget)
 
-    at.around(decode, "build", build, quiet=True)
+    at.around(looping, "build", build, quiet=True)
 
 
 def _exchanging(root: int, given: Candidates, budget: int) -> Tree:
@@ -110,7 +111,7 @@ def local_ids(at: Injection) -> None:
             at.acted()
         return Candidates(found.tokens % (logits.shape[-1] // 2), found.log_probs)
 
-    at.around(decode, "candidates", candidates, quiet=True)
+    at.around(looping, "candidates", candidates, quiet=True)
 
 
 @fault(40, "The budget is clipped without a word", "S", "branches")
@@ -118,7 +119,7 @@ def clipped(at: Injection) -> None:
     def build(original: Wrapper, root: int, given: Any, budget: int, *more: Any) -> Any:
         return original(root, given, max(1, budget // 2), *more)
 
-    at.around(decode, "build", build)
+    at.around(looping, "build", build)
 
 
 @fault(42, "The tree is built, a chain is verified", "S", "branches")
@@ -127,9 +128,9 @@ def verified_linearly(at: Injection) -> None:
         original(loop, row, table)
         first = Candidates(table.tokens[row][:, :1], table.log_probs[row][:, :1])
         depth = min(len(first.tokens), loop.width - 1)
-        return decode.build(loop.roots[row], first, depth)
+        return build(loop.roots[row], first, depth)
 
-    at.around(decode._Loop, "_plan", plan)
+    at.around(Loop, "_plan", plan)
 
 
 @fault(43, "The spine is cut off, siblings take its place", "S", "branches")
@@ -137,11 +138,12 @@ def spine_cut(at: Injection) -> None:
     def build(
         original: Wrapper, root: int, given: Any, budget: int, limit: Any = None, bonus: float = 0.0
     ) -> Any:
-        whole, cut = original(root, given, budget, limit, bonus), original(
-            root, given, budget, 3, bonus
+        whole, cut = (
+            original(root, given, budget, limit, bonus),
+            original(root, given, budget, 3, bonus),
         )
         if int(whole.depths.max()) > 3:
             at.acted()
         return cut
 
-    at.around(decode, "build", build, quiet=True)
+    at.around(looping, "build", build, quiet=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdiag.ddtree import decode
+from specdiag.ddtree import loop as looping
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
+from specdiag.ddtree.loop import Loop
 
 
 @fault(15, "The bonus comes from row A instead of the last accepted row", "O", "branches")
@@ -17,7 +18,7 @@ def bonus_row(at: Injection) -> None:
             at.acted()
         return path, wrong
 
-    at.around(decode, "accept", accept, quiet=True)
+    at.around(looping, "accept", accept, quiet=True)
 
 
 @fault(16, "The root is emitted again in front of its drafts", "O")
@@ -25,7 +26,7 @@ def doubled_token(at: Injection) -> None:
     def emit(original: Wrapper, loop: Any, row: int, tokens: list[int]) -> Any:
         return original(loop, row, [loop.roots[row], *tokens])
 
-    at.around(decode._Loop, "_emit", emit)
+    at.around(Loop, "_emit", emit)
 
 
 @fault(17, "The end of a request stops the emission, and nobody says that it was cut", "M", "cut")
@@ -36,18 +37,18 @@ def silent_cut(at: Injection) -> None:
             at.acted()
         return kept, None
 
-    at.around(decode._Loop, "_emit", emit, quiet=True)
+    at.around(Loop, "_emit", emit, quiet=True)
 
 
 @fault(18, "The walk stops after one draft, as if the request had finished", "S")
 def early_end(at: Injection) -> None:
     def accept(original: Wrapper, tree: Any, chosen: Any) -> Any:
-        path, bonus = original(tree, chosen)
+        path, _ = original(tree, chosen)
         if len(path) > 2:
             at.acted()
         return path[:2], int(chosen[path[:2][-1]])
 
-    at.around(decode, "accept", accept, quiet=True)
+    at.around(looping, "accept", accept, quiet=True)
 
 
 @fault(19, "A stop token or the limit inside the path ends nothing", "O", "cut")
@@ -65,7 +66,7 @@ def stop_ignored(at: Injection) -> None:
                 result.finish = None
         return tokens, None
 
-    at.around(decode._Loop, "_emit", emit, quiet=True)
+    at.around(Loop, "_emit", emit, quiet=True)
 
 
 @fault(31, "Token 0 is taken for padding and never accepted", "S", "zero")
@@ -79,7 +80,7 @@ def token_zero(at: Injection) -> None:
             bonus = int(chosen[path[-1]])
         return path, bonus
 
-    at.around(decode, "accept", accept, quiet=True)
+    at.around(looping, "accept", accept, quiet=True)
 
 
 @fault(51, "Two requests of a batch go on with each other's token", "O", "batch")
@@ -92,7 +93,7 @@ def exchanged(at: Injection) -> None:
             loop.roots[one], loop.roots[other] = loop.roots[other], loop.roots[one]
         return original(loop, active)
 
-    at.around(decode._Loop, "_draft", draft, quiet=True)
+    at.around(Loop, "_draft", draft, quiet=True)
 
 
 @fault(55, "The mask id is stripped from the result by value", "O", "mask_id")
@@ -103,7 +104,7 @@ def mask_id_stripped(at: Injection) -> None:
             at.acted()
         return original(loop, row, [token for token in tokens if token != mask])
 
-    at.around(decode._Loop, "_emit", emit, quiet=True)
+    at.around(Loop, "_emit", emit, quiet=True)
 
 
 @fault(58, "Acceptance is simulated: two drafts a step, whatever the target says", "O")
@@ -114,4 +115,4 @@ def simulated(at: Injection) -> None:
             at.acted()
         return path, int(chosen[path[-1]])
 
-    at.around(decode, "accept", accept, quiet=True)
+    at.around(looping, "accept", accept, quiet=True)
