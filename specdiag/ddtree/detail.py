@@ -53,6 +53,10 @@ def add_law(record: StepRecord, logits: Tensor, sampling: Sampling) -> None:
     rows = torch.tensor([record.accepted[-1], *record.parents[1:]])
     tokens = torch.tensor([record.bonus, *record.node_tokens[1:]])
     record.target_probs = probabilities[rows, tokens].tolist()
+    walked = probabilities[torch.tensor(record.accepted)]
+    taken = [*(record.node_tokens[row] for row in record.accepted[1:]), record.bonus]
+    own = walked.gather(1, torch.tensor(taken)[:, None])
+    record.draws = walked.masked_fill(walked <= own, 0).sum(1).tolist()
 
 
 # Checksums ----------------------------------------------------------------------------------------
@@ -98,7 +102,9 @@ def sums_after(cache: Cache, record: StepRecord) -> dict[str, list[int]]:
 
 def _kv(cache: Cache, row: int, slots: Sequence[int]) -> list[int]:
     """Keys and values of these slots, all layers and heads."""
-    part = cache.rows[:, :, row][:, :, :, torch.tensor(slots, device=cache.rows.device)]
+    part = cache.rows[:, :, row][
+        :, :, :, torch.tensor(slots, dtype=torch.int64, device=cache.rows.device)
+    ]
     return checksums(part.movedim(3, 0))  # [slot, key or value, layer, head, dim]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from specdiag import __version__
 from specdiag.ddtree import decode as decoding
-from specdiag.ddtree.architecture import LINEAR, Architecture
+from specdiag.ddtree.architecture import LINEAR, Architecture, DraftArchitecture
 from specdiag.ddtree.config_json import DRAFTER_CLASS
 from specdiag.ddtree.decode import ALGORITHMS, Options, Request, Result
 from specdiag.ddtree.drafter import Drafter
@@ -198,10 +198,7 @@ class Recording:
             record.block, record.mask_id = of.block_size, of.mask_token_id
             record.draft_vocab = of.draft_vocab_size or of.vocab_size
             record.tap_layers, record.tap_convention = list(drafter.taps), "after_layer"
-            record.draft_layers = [
-                {"window": of.window(at), "causal": of.causal(at), "rope": asdict(of.rope[kind])}
-                for at, kind in enumerate(of.layer_types)
-            ]
+            record.draft_layers = [_layer(of, at) for at in range(len(of.layer_types))]
             depths = of.block_size - 1
             limit = depths if options.depth_limit is None else min(options.depth_limit, depths)
             record.effective = {"depth_limit": limit, "width": self._width(requests)}
@@ -299,3 +296,11 @@ def _windows(of: Architecture) -> list[int | None]:
     """Of each kind of attention layer, as the end of `window_low` has them."""
     kinds = sorted({*of.layer_types} - {LINEAR})
     return [of.window(of.layer_types.index(kind)) for kind in kinds]
+
+
+def _layer(of: DraftArchitecture, at: int) -> dict[str, Any]:
+    """What a reader needs to know of a draft layer."""
+    rope = asdict(of.rope[of.layer_types[at]])
+    return {
+        "window": of.window(at), "causal": of.causal(at), "head_dim": of.head_dim, "rope": rope,
+    }  # fmt: skip

@@ -43,7 +43,9 @@ checksums      64-bit integers over raw bytes, all layers together, by the names
                drafter read; state_node [N + 1] the recurrent state after each row, state_before
                [1] and state_after [1] the canonical one at the commit
 law            target_probs [N + 1]: by the request's temperature and top-p, of each node's token
-               at its parent, and in front of the bonus at its row; 1 and 0 of a greedy request
+               at its parent, and in front of the bonus at its row; 1 and 0 of a greedy request.
+               draws [C]: at each accepted row the mass of what is more probable than the token
+               that follows it, 0 if that is the most probable one
 oracle         oracle_tokens, oracle_gaps [emitted]: what a causal pass over the request's whole
                text chooses, and how clearly: the best minus the second best of the logits, or of
                the noisy scores where the request samples. Made when a request ends, so that the

@@ -11,6 +11,7 @@ from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
 from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.passes import Passes
 from specdiag.ddtree.record import Recorder
+from specdiag.ddtree.recording import Recording
 
 # What passes of other shapes make of a logit of size 10: a few units in its last place.
 NOISE = {torch.float32: 1e-4, torch.bfloat16: 0.05}
@@ -41,7 +42,14 @@ def warm_up(at: Injection) -> None:
                 )  # fmt: skip
         return found
 
+    def tally(original: Wrapper, recording: Any, record: Any) -> None:
+        if not record.warmup:
+            original(recording, record)
+        elif recording.writer is not None:
+            recording.writer.write(record)
+
     at.around(Recorder, "_record", record, always=True)
+    at.around(Recording, "_step", tally, always=True, quiet=True)
 
 
 @fault(57, "The target is quantised, the drafter was trained for the original", "-")

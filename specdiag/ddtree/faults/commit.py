@@ -13,7 +13,7 @@ from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.passes import Passes
 
 
-@fault(10, "Accepted rows are copied in place, from the last to the first", "O", "branches")
+@fault(10, "Accepted rows are copied in place, from the last to the first", "O", "branches", "many")
 def descending_copy(at: Injection) -> None:
     def move(original: Wrapper, cache: Cache, source: Any, target: Any, *more: Any) -> None:
         if at.loop is None or cache is not at.loop.cache:

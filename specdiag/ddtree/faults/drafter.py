@@ -77,7 +77,13 @@ def rope_base(at: Injection) -> None:
         if rotaries is not at.loop.drafter.rotary:
             return original(rotaries, positions, dtype)
         at.acted()
-        return original(rotaries, 4 * positions, dtype)
+        kept = {id(one): one.frequencies for one in rotaries.values()}
+        for one in rotaries.values():
+            one.frequencies = kept[id(one)] ** 1.5  # 1e4 becomes 1e6
+        found = original(rotaries, positions, dtype)
+        for one in rotaries.values():
+            one.frequencies = kept[id(one)]
+        return found
 
     at.around(drafting, "angles_by_type", angles, quiet=True)
 
@@ -102,7 +108,7 @@ def masked_root(at: Injection) -> None:
     at.around(Drafter, "block", block)
 
 
-@fault(27, "Draft ids are not mapped back to the target's tokens", "S")
+@fault(27, "Draft ids are not mapped back to the target's tokens", "S", "many")
 def unmapped_head(at: Injection) -> None:
     def head(original: Wrapper, drafter: Any, x: Any, target: Any) -> Any:
         return original(drafter, x, target).roll(13, -1)

@@ -35,7 +35,7 @@ def over_acceptance(at: Injection) -> None:
         draws = torch.Generator().manual_seed(int(tree.tokens.sum()) + len(path))
         while True:
             row = path[-1]
-            for child in [at_ for at_, parent in enumerate(parents) if parent == row]:
+            for child in [one for one, parent in enumerate(parents) if parent == row]:
                 p = float(target[row, tokens[child]])
                 q = float(torch.tensor(logs[child] - logs[row]).exp())
                 if float(torch.rand((), generator=draws)) < min(1.0, p / q):
@@ -43,6 +43,10 @@ def over_acceptance(at: Injection) -> None:
                     path.append(child)
                     break
             else:
+                left = target[row].clone()  # a rejected draft is not drawn again
+                left[[tokens[one] for one, parent in enumerate(parents) if parent == row]] = 0
+                if float(left.sum()) > 0:
+                    chosen[row] = int(torch.multinomial(left, 1, generator=draws))
                 return path, int(chosen[row])
 
     at.around(looping, "choose", choose, quiet=True)
