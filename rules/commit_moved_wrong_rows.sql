@@ -9,7 +9,7 @@
 --   "Two names of one tensor are compacted twice; a cache group that is left out, never.",
 --   "Promote the state of the last accepted row, not that of the row with the number of accepted drafts.",
 -- ]
--- explains = ["differs_from_target", "tree_below_chain", "draft_context_wrong"]
+-- explains = ["differs_from_target", "tree_below_chain"]
 -- faults   = ["F10", "F11", "F12", "F37", "F38", "F39", "F52", "F61", "F65", "F66"]
 
 SELECT run, CASE field
@@ -18,6 +18,7 @@ SELECT run, CASE field
         WHEN 'state_row' THEN format('{}: the state of row {} was kept, the last accepted row is {}', in_step(request, step, steps), observed, expected)
         WHEN 'state_sources' THEN format('{}: row {} went on from the state of row {}, its parent is {}', in_step(request, step, steps), entry, observed, expected)
         WHEN 'kv_after' THEN format('{}: the committed rows do not hold the bytes of the accepted ones', in_step(request, step, steps))
+        WHEN 'kv_before' THEN format('{}: rows that the step before committed have changed since', in_step(request, step, steps))
         WHEN 'state_after' THEN format('{}: the state that was kept is not that of the last accepted row', in_step(request, step, steps))
         WHEN 'state_before' THEN format('{}: the state is not the one that the step before left', in_step(request, step, steps))
         ELSE format('{}: the drafter read other features than those of the accepted rows', in_step(request, step, steps))
@@ -25,5 +26,5 @@ SELECT run, CASE field
     CASE WHEN field = 'feature_in' THEN 'high' END AS severity,
     request, step, field, expected, observed,
     CASE field WHEN 'kv_source' THEN 'F10, F65' WHEN 'kv_target' THEN 'F10, F65' WHEN 'state_row' THEN 'F38, F66' WHEN 'state_sources' THEN 'F37' WHEN 'kv_after' THEN 'F10, F11, F52'
-        WHEN 'state_after' THEN 'F38, F39' WHEN 'state_before' THEN 'F39, F38, F52' ELSE 'F12, F61' END AS faults, steps, lines
-FROM broken(['commit'], ['kv_source', 'kv_target', 'state_row', 'state_sources', 'kv_after', 'state_after', 'state_before', 'feature_in'])
+        WHEN 'kv_before' THEN 'F52' WHEN 'state_after' THEN 'F39, F38' WHEN 'state_before' THEN 'F39, F38, F52' ELSE 'F12, F61' END AS faults, steps, lines
+FROM broken(['commit'], ['kv_source', 'kv_target', 'state_row', 'state_sources', 'kv_before', 'kv_after', 'state_after', 'state_before', 'feature_in'])

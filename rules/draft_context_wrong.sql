@@ -9,10 +9,14 @@
 --   "Crop the block from the draft cache after drafting.",
 --   "Append the rows of the last step only; the whole context again is right but grows with it.",
 -- ]
--- explains = ["draft_never_accepted", "acceptance_low_from_start", "acceptance_decays_with_context", "tree_below_chain", "slower_than_baseline", "step_time_superlinear", "text_is_hard", "stage_grows_with_context"]
--- faults   = ["F12", "F14", "F25", "F26", "F41", "F45", "F46", "F50", "F63"]
+-- explains = ["draft_never_accepted", "acceptance_low_from_start", "acceptance_decays_with_context", "tree_below_chain", "slower_than_baseline", "step_time_superlinear", "text_is_hard", "stage_grows_with_context", "window_not_applied"]
+-- faults   = ["F12", "F13", "F14", "F24", "F25", "F26", "F41", "F45", "F46", "F50", "F61", "F63"]
 
-SELECT run, format('{}: {} is {}, it has to be {}', in_step(request, step, steps), replace(field, '_', ' '), observed, expected) AS message,
+SELECT run, CASE field
+        WHEN 'tap_layers' THEN format('{}: the features are those of layers {}, the drafter was made for {}', in_step(request, step, steps), observed, expected)
+        WHEN 'tap_alias' THEN format('{}: the features are those of layers {}, they have to be {}: taps share a buffer (-1: no layer gave it)', in_step(request, step, steps), observed, expected)
+        WHEN 'draft_turns' THEN format('{}: draft layer {} turns the root by {}, its rotary base and factor make {}', in_step(request, step, steps), entry, observed, expected)
+        ELSE format('{}: {} is {}, it has to be {}', in_step(request, step, steps), replace(field, '_', ' '), observed, expected) END AS message,
     request, step, field, expected, observed,
     CASE field
         WHEN 'context_source' THEN 'F12'
@@ -21,7 +25,10 @@ SELECT run, format('{}: {} is {}, it has to be {}', in_step(request, step, steps
         WHEN 'block_width' THEN 'F41'
         WHEN 'block_start' THEN 'F14'
         WHEN 'context_rows' THEN CASE WHEN TRY_CAST(observed AS BIGINT) > TRY_CAST(expected AS BIGINT) THEN 'F46' ELSE 'F14, F63' END
-        WHEN 'draft_kv_before' THEN CASE WHEN step = 0 THEN 'F50' ELSE 'F45' END
+        WHEN 'draft_kv_before' THEN CASE WHEN step = 0 THEN 'F50' WHEN TRY_CAST(observed AS BIGINT) > TRY_CAST(expected AS BIGINT) THEN 'F45' ELSE 'F63' END
+        WHEN 'tap_layers' THEN 'F13'
+        WHEN 'tap_alias' THEN 'F61'
+        WHEN 'draft_turns' THEN 'F24'
         WHEN 'draft_kv_after' THEN CASE WHEN step = 0 THEN 'F50, F63' WHEN TRY_CAST(observed AS BIGINT) > TRY_CAST(expected AS BIGINT) THEN 'F45' ELSE 'F63' END
         ELSE 'F14' END AS faults, steps, lines
-FROM broken(['I7'], ['block_root', 'block_mask', 'block_width', 'block_start', 'context_rows', 'draft_kv_before', 'draft_kv_after', 'context_start', 'context_source'])
+FROM broken(['I7', 'taps', 'rope'], ['tap_alias', 'tap_layers', 'draft_turns', 'block_root', 'block_mask', 'block_width', 'block_start', 'context_rows', 'draft_kv_before', 'draft_kv_after', 'context_start', 'context_source'])

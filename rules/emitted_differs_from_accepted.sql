@@ -14,14 +14,16 @@
 
 WITH shown AS (
     SELECT b.*, s.mask_id, TRY_CAST(TRY_CAST(b.expected AS VARCHAR) AS BIGINT[]) AS due, TRY_CAST(b.observed AS BIGINT[]) AS given, t.root
-    FROM (SELECT *, lines[1].source AS source, lines[1].line AS line FROM broken(['I4', 'I11'], ['emitted', 'completion_tokens'])) b
+    FROM (SELECT *, lines[1].source AS source, lines[1].line AS line FROM broken(['I4', 'I11'], ['emitted', 'completion_tokens', 'cut'])) b
     LEFT JOIN (SELECT run, TRY_CAST(max(value) FILTER (key = 'mask_id') AS BIGINT) AS mask_id FROM config GROUP BY run) s ON s.run = b.run
     LEFT JOIN step t ON t.source = b.source AND t.line = b.line
 )
 SELECT run, CASE field
         WHEN 'emitted' THEN format('{}: {} were emitted, accepted drafts and bonus are {}', in_step(request, step, steps), observed, expected)
+        WHEN 'cut' THEN format('{}: the emission was cut short, and nothing says why', in_step(request, step, steps))
         ELSE format('request {}: {} completion tokens are reported, its prefill and steps made {}', request, observed, expected)
     END AS message,
+    CASE WHEN field = 'cut' THEN 'medium' END AS severity,
     request, step, field, expected, observed,
     CASE WHEN field <> 'emitted' THEN 'F17'
          WHEN list_filter(due, lambda token: token <> mask_id) = given THEN 'F55'

@@ -9,7 +9,7 @@
 --   "Positions that follow the row number belong to a chain: give the captured graph the positions of the tree.",
 --   "An offset that changes from step to step is a length that the host guessed before the device was done.",
 -- ]
--- explains = ["differs_from_target", "tree_below_chain"]
+-- explains = ["differs_from_target", "tree_below_chain", "window_not_applied", "visibility_leak"]
 -- faults   = ["F1", "F2", "F3", "F4", "F36"]
 
 WITH found AS (

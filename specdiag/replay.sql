@@ -11,7 +11,13 @@ SELECT run,
     max(CASE WHEN key = 'stop_ids' THEN TRY_CAST(TRY_CAST(value AS JSON) AS BIGINT[]) END) AS stop_ids,
     lower(max(value) FILTER (key = 'dtype')) AS dtype,
     max(value) FILTER (key = 'accept_rule') AS accept_rule,
-    max(CASE WHEN key = 'draft_layers' THEN list_transform(TRY_CAST(TRY_CAST(value AS JSON) AS JSON[]), lambda layer: {'window': TRY_CAST(json_extract_string(layer, '$.window') AS BIGINT)}) END) AS draft_layers,
+    max(CASE WHEN key = 'draft_layers' THEN list_transform(TRY_CAST(TRY_CAST(value AS JSON) AS JSON[]), lambda layer: {
+        'window': TRY_CAST(json_extract_string(layer, '$.window') AS BIGINT), 'head_dim': TRY_CAST(json_extract_string(layer, '$.head_dim') AS BIGINT),
+        'rope': json_extract_string(layer, '$.rope.kind'), 'theta': TRY_CAST(json_extract_string(layer, '$.rope.theta') AS DOUBLE), 'factor': TRY_CAST(json_extract_string(layer, '$.rope.factor') AS DOUBLE)
+    }) END) AS draft_layers,
+    max(CASE WHEN key = 'tap_layers' THEN TRY_CAST(TRY_CAST(value AS JSON) AS BIGINT[]) END) AS tap_layers,
+    TRY_CAST(max(value) FILTER (key = 'draft_vocab') AS BIGINT) AS draft_vocab,
+    bool_or(key = 'simulated_acceptance' AND TRY_CAST(value AS DOUBLE) IS NOT NULL) AS simulated,
     max(CASE WHEN key = 'target_windows' THEN TRY_CAST(TRY_CAST(value AS JSON) AS BIGINT[]) END) AS target_windows
 FROM config GROUP BY run;
 
@@ -70,7 +76,8 @@ FROM beside;
 -- A step with its neighbours' ids and its run's settings.
 CREATE TEMP VIEW traced AS
 SELECT s.rowid AS id, s.* REPLACE (nullif(s.accepted, []) AS accepted), l.next, l.previous, coalesce(l.first, false) AS first,
-    t.block, t.depth_limit, t.mask_id, t.vocab, t.depth_bonus, t.stop_ids, t.dtype, t.accept_rule, t.draft_layers, t.target_windows
+    t.block, t.depth_limit, t.mask_id, t.vocab, t.depth_bonus, t.stop_ids, t.dtype, t.accept_rule, t.draft_layers, t.target_windows,
+    t.tap_layers, t.draft_vocab, coalesce(t.simulated, false) AS simulated
 FROM step s
 JOIN shape h ON h.id = s.rowid AND h.broken IS NULL
 LEFT JOIN link l ON l.id = s.rowid

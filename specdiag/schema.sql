@@ -214,6 +214,8 @@ CREATE TABLE step (
     visible VARCHAR[],       -- [N + 1] the mask's tree columns as read back, as hexadecimal bits
     past_visible BIGINT[], mask_bytes BIGINT,
     ids_read BIGINT[], positions_read BIGINT[],  -- read back from the device
+    tap_layers_read BIGINT[],  -- target layers whose output the drafter was given, -1: none of them
+    draft_turns DOUBLE[],    -- [draft layer] angle of the slowest pair of the root's query, radians
     checksums JSON,          -- name -> list, see ddtree/trace.py
     oracle_tokens BIGINT[], oracle_gaps DOUBLE[],  -- a plain target pass over the emitted text
     extra JSON,

@@ -52,6 +52,11 @@ class Architecture:
     max_position_embeddings: int = 32_768
     recurrence: Recurrence | None = None
 
+    @property
+    def groups(self) -> int:
+        """How many query heads share a kv head."""
+        return self.num_attention_heads // self.num_key_value_heads
+
     def window(self, layer: int) -> int | None:
         """How many positions a layer sees backwards, itself included; None if all."""
         return self.sliding_window if self.layer_types[layer] == SLIDING else None

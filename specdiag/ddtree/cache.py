@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +25,13 @@ class State:
     conv: Tensor  # [batch, (node,) kernel - 1, channel], the last inputs of the convolution
 
 
+class Place(NamedTuple):
+    """Where a pass writes its rows."""
+
+    slots: Tensor  # [batch, row]
+    start: int | None  # the first of them, where it is the same for the whole batch
+
+
 @dataclass
 class Cache:
     """Committed keys and values, and the canonical recurrent states."""
@@ -33,6 +41,7 @@ class Cache:
     lengths: Tensor  # [batch] committed rows, on the device
     known_lengths: Tensor  # [batch] the same on the host, so that no step has to ask the device
     states: dict[int, State] = field(default_factory=dict)  # by model layer
+    promoted: Sequence[int] = ()  # the node of each batch row whose state was kept last
 
     @classmethod
     def empty(
@@ -88,12 +97,27 @@ class Cache:
         """The slots that a pass of `rows` rows writes. [batch, row]"""
         return self.lengths[:, None] + torch.arange(rows, device=self.lengths.device)
 
-    def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Put rows [batch, kv head, row, head_dim] into their slots [batch, row]."""
-        batch = torch.arange(slots.shape[0], device=slots.device)[:, None]
-        for part, new in enumerate((keys, values)):
-            # Detached: a cache must not keep the graph of the pass that filled it.
-            self.rows[part, self.index[layer]][batch, :, slots] = new.detach().transpose(1, 2)
+    def place(self, rows: int, fixed: bool = False) -> Place:
+        """Where a pass of `rows` rows writes; `fixed` asks the host for nothing."""
+        known = [] if fixed else self.known_lengths.tolist()
+        if not known or known.count(known[0]) < len(known):
+            return Place(self.slots(rows), None)
+        slots = torch.arange(known[0], known[0] + rows, device=self.lengths.device)
+        return Place(slots.expand(len(known), rows), known[0])
+
+    def write(self, layer: int, place: Place, keys: Tensor, values: Tensor) -> None:
+        """Put rows [batch, kv head, row, head_dim] into their slots."""
+        # Detached: a cache must not keep the graph of the pass that filled it.
+        keys, values = keys.detach(), values.detach()
+        rows = self.rows[:, self.index[layer]]
+        if place.start is not None:  # a plain copy, in a fraction of the time
+            part = rows[:, :, :, place.start : place.start + keys.shape[2]]
+            part[0].copy_(keys)
+            part[1].copy_(values)
+            return
+        batch = torch.arange(self.batch, device=place.slots.device)[:, None]
+        for part, new in zip(rows, (keys, values), strict=True):
+            part[batch, :, place.slots] = new.transpose(1, 2)
 
     def read(self, layer: int, columns: int) -> tuple[Tensor, Tensor]:
         """Keys and values of the first columns, without a copy. [batch, kv head, column, dim]"""
@@ -101,10 +125,10 @@ class Cache:
         return keys, values
 
     def update(
-        self, layer: int, slots: Tensor, columns: int, keys: Tensor, values: Tensor
+        self, layer: int, place: Place, columns: int, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Write the running rows, then read all columns."""
-        self.write(layer, slots, keys, values)
+        self.write(layer, place, keys, values)
         return self.read(layer, columns)
 
     def commit(
@@ -133,12 +157,15 @@ class Cache:
         Of `layers` only, if given; a cache whose layers disagree is broken (for fault tests).
         """
         batch = torch.arange(self.batch, device=source.device)[:, None]
-        for at in [self.index[layer] for layer in layers or self.index]:
-            rows = self.rows[:, at]
-            rows[:, batch, :, target] = rows[:, batch, :, source]
+        parts = [self.rows]
+        if layers is not None:
+            parts = [self.rows[:, at : at + 1] for at in map(self.index.__getitem__, layers)]
+        for rows in parts:
+            rows[:, :, batch, :, target] = rows[:, :, batch, :, source]
 
     def promote(self, states: Mapping[int, State], rows: Sequence[int]) -> None:
         """Make the state after each batch row's given node the canonical one; -1 keeps the old."""
+        self.promoted = rows
         index = torch.tensor(rows, device=self.lengths.device)
         batch = torch.arange(self.batch, device=index.device)
         for layer, canonical in self.states.items():

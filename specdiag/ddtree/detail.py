@@ -16,11 +16,12 @@ from torch import Tensor
 from specdiag.ddtree.cache import Cache, State
 from specdiag.ddtree.model import PREFILL_ROWS, Target
 from specdiag.ddtree.trace import StepRecord
-from specdiag.ddtree.verify import Sampling, best, scores
+from specdiag.ddtree.verify import Sampling, best, law, scores
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Result
-    from specdiag.ddtree.record import Step, Watch
+    from specdiag.ddtree.record import Step
+    from specdiag.ddtree.watch import Consumed
 
 
 def gaps(scores: Tensor, chosen: Tensor) -> list[float]:
@@ -34,16 +35,28 @@ def gaps(scores: Tensor, chosen: Tensor) -> list[float]:
     return apart
 
 
-def add_mask(record: StepRecord, watch: Watch, row: int) -> None:
+def add_mask(record: StepRecord, read: Consumed, row: int) -> None:
     """What each row of a batch row's tree saw, from the mask that a layer was given."""
-    seen = watch.mask
+    seen = read.mask
     if seen is None:
         return
     seen = seen[row, : record.nodes + 1].cpu()  # [N + 1, column]
     record.past_visible = seen[:, : record.ctx_len].sum(1).tolist()
     bits = np.packbits(seen[:, record.ctx_len :].numpy(), axis=1, bitorder="little")
     record.visible = [f"{int.from_bytes(row.tobytes(), 'little'):x}" for row in bits]
-    record.mask_bytes = sum(each[row].nbytes for each in watch.seen.values())
+    record.mask_bytes = sum(each[row].nbytes for each in read.seen.values())
+
+
+def add_law(record: StepRecord, logits: Tensor, sampling: Sampling) -> None:
+    """What the request's law gives each node at its parent, and the bonus at its row."""
+    probabilities = law(logits[: record.nodes + 1], sampling).cpu()
+    rows = torch.tensor([record.accepted[-1], *record.parents[1:]])
+    tokens = torch.tensor([record.bonus, *record.node_tokens[1:]])
+    record.target_probs = probabilities[rows, tokens].tolist()
+    walked = probabilities[torch.tensor(record.accepted)]
+    taken = [*(record.node_tokens[row] for row in record.accepted[1:]), record.bonus]
+    own = walked.gather(1, torch.tensor(taken)[:, None])
+    record.draws = walked.masked_fill(walked <= own, 0).sum(1).tolist()
 
 
 # Checksums ----------------------------------------------------------------------------------------
@@ -59,15 +72,17 @@ def checksums(*parts: Tensor) -> list[int]:
     return [int.from_bytes(digest, "little", signed=True) for digest in digests]
 
 
-def sums_before(cache: Cache, watch: Watch, step: Step, row: int) -> dict[str, list[int]]:
+def sums_before(cache: Cache, read: Consumed, step: Step, row: int) -> dict[str, list[int]]:
     """What there is between verification and commit: of the nodes, and of what a pass consumed."""
     rows = step.drafted.trees[row].nodes + 1
     found = {}
     if cache.index:
-        found["kv_node"] = _kv(cache, row, watch.slots[row, :rows].tolist())
-    if step.out.features is not None:
+        found["kv_node"] = _kv(cache, row, read.slots[row][:rows])
+        start = step.starts[row]
+        found["kv_before"] = _kv(cache, row, range(start - len(step.context_sources[row]), start))
+    if step.out.features is not None and read.features is not None:
         found["feature_node"] = checksums(step.out.features[row, :rows])
-        found["feature_in"] = checksums(watch.features[row, : step.context_rows[row]])
+        found["feature_in"] = checksums(read.features[row, : step.context_rows[row]])
     if cache.states:
         nodes = [step.out.states[layer] for layer in sorted(cache.states)]
         found["state_node"] = _states([_of(state, row) for state in nodes], rows)
@@ -87,7 +102,9 @@ def sums_after(cache: Cache, record: StepRecord) -> dict[str, list[int]]:
 
 def _kv(cache: Cache, row: int, slots: Sequence[int]) -> list[int]:
     """Keys and values of these slots, all layers and heads."""
-    part = cache.rows[:, :, row][:, :, :, torch.tensor(slots, device=cache.rows.device)]
+    part = cache.rows[:, :, row][
+        :, :, :, torch.tensor(slots, dtype=torch.int64, device=cache.rows.device)
+    ]
     return checksums(part.movedim(3, 0))  # [slot, key or value, layer, head, dim]
 
 

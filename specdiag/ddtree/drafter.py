@@ -24,8 +24,11 @@ from specdiag.ddtree.layers import (
     Attention,
     AttentionLayer,
     RMSNorm,
-    Rotary,
+    View,
+    angles_by_type,
     initialise,
+    rotaries,
+    view,
     visible,
     within,
 )
@@ -58,7 +61,7 @@ class Drafter(nn.Module):
         self.d2t: Tensor | None
         zeros = None if drafted is None else torch.zeros(drafted, dtype=torch.int64)
         self.register_buffer("d2t", zeros)
-        self.rotary = {each: Rotary(rope, of.head_dim) for each, rope in of.rope.items()}
+        self.rotary = rotaries(of.rope, of.head_dim)
         # One window and one direction per layer: lists, so that a fault test can change one.
         layers = range(len(of.layer_types))
         self.windows = [of.window(layer) for layer in layers]
@@ -97,16 +100,21 @@ class Drafter(nn.Module):
         counts: Sequence[int],  # how many of these rows are real
         cache: Cache,
         positions: Tensor | None = None,
-    ) -> None:
-        """Put the keys and values of newly committed rows into the cache."""
+    ) -> Tensor:
+        """Put the keys and values of newly committed rows into the cache; where they stand.
+
+        Returns the position of the first of them in each batch row.
+        """
         rows = features.shape[1]
         cache.columns(rows)
-        slots = cache.slots(rows)
+        place = cache.place(rows)
         hidden = self.context(features)
-        angles = self._angles(slots if positions is None else positions, hidden.dtype)
+        positions = place.slots if positions is None else positions
+        angles = self._angles(positions, hidden.dtype)
         for at, attention in enumerate(self._attentions()):
-            cache.write(at, slots, *attention.keys_values(hidden, angles[at]))
+            cache.write(at, place, *attention.keys_values(hidden, angles[at]))
         cache.extend(counts)
+        return positions[:, 0]
 
     def block(self, root: Tensor) -> Tensor:
         """The input of a pass, [batch, block]: the root token, then mask ids. `root` is [batch]."""
@@ -122,22 +130,27 @@ class Drafter(nn.Module):
         columns: int | None = None,
     ) -> Tensor:
         """Logits [batch, depth, vocab] in float32 from slots 1 on. The cache keeps no block row."""
-        slots = cache.slots(ids.shape[1])
-        positions = slots if positions is None else positions
+        place = cache.place(ids.shape[1], fixed=columns is not None)
+        positions = place.slots if positions is None else positions
         columns = cache.columns(ids.shape[1]) if columns is None else columns
-        seen = self.sight(positions, cache.lengths, columns)
+        seen = self.sight(positions, cache.lengths, columns, place.start)
         x = self.embed(ids, target)
-        angles = self._angles(positions, x.dtype)
+        angles, views = self._angles(positions, x.dtype), self._views(seen, x.dtype)
         for at, layer in enumerate(self.layers):
-            x = layer(x, angles[at], seen[at], partial(cache.update, at, slots, columns))
+            x = layer(x, angles[at], views[at], partial(cache.update, at, place, columns))
         return self.head(self.norm(x[:, 1:]), target)
 
-    def sight(self, positions: Tensor, lengths: Tensor, columns: int) -> list[Tensor]:
-        """What the slots of a block see in each layer, [batch, slot, column]: context and block."""
+    def sight(
+        self, positions: Tensor, lengths: Tensor, columns: int, start: int | None = None
+    ) -> list[Tensor]:
+        """What the slots of a block see in each layer, [batch, slot, column]: context and block.
+
+        Layers of one window and direction have the same tensor. `start`: see `visible`.
+        """
         batch, rows = positions.shape
         everything = torch.ones(batch, rows, rows, dtype=torch.bool, device=positions.device)
-        seen, places = visible(positions, lengths, columns, everything)
-        return self._views(seen, places, positions)
+        seen, places = visible(positions, lengths, columns, everything, start)
+        return self._limited(seen, places, positions)
 
     def parallel(
         self,
@@ -168,7 +181,7 @@ class Drafter(nn.Module):
             attention.keys_values(hidden, text_angles[at])
             for at, attention in enumerate(self._attentions())
         ]
-        views = self._views(seen, places, positions)
+        views = self._views(self._limited(seen, places, positions), x.dtype)
         for at, layer in enumerate(self.layers):
             x = layer(x, angles[at], views[at], partial(_behind, pasts[at]))
         x = x.view(batch, blocks, width, -1)[:, :, 1:]
@@ -198,20 +211,32 @@ class Drafter(nn.Module):
         """The token of each draft id. [draft vocab]"""
         return d2t + torch.arange(len(d2t), device=d2t.device)
 
-    def _views(self, seen: Tensor, places: Tensor, positions: Tensor) -> list[Tensor]:
+    def _limited(self, seen: Tensor, places: Tensor, positions: Tensor) -> list[Tensor]:
         """What each layer leaves of `seen` [batch, slot, column]; `places` are the columns'."""
-        views = [within(seen, places, positions, window) for window in self.windows]
-        if any(self.causal):
-            back = places[:, None, :] <= positions[:, :, None]
-            causal = zip(views, self.causal, strict=True)
-            views = [view & back if only_back else view for view, only_back in causal]
-        return views
+        found: dict[tuple[int | None, bool], Tensor] = {}
+        kinds = list(zip(self.windows, self.causal, strict=True))
+        for window, causal in kinds:
+            if (window, causal) not in found:
+                near = within(seen, places, positions, window)
+                back = places[:, None, :] <= positions[:, :, None] if causal else None
+                found[window, causal] = near if back is None else near & back
+        return [found[kind] for kind in kinds]
+
+    def _views(self, seen: Sequence[Tensor], dtype: torch.dtype) -> list[View]:
+        """What each layer sees, as attention takes it."""
+        groups = self.architecture.groups
+        kinds = list(zip(self.windows, self.causal, strict=True))
+        found: dict[tuple[int | None, bool], View] = {}
+        for kind, own in zip(kinds, seen, strict=True):
+            if kind not in found:
+                found[kind] = view(own, groups, dtype)
+        return [found[kind] for kind in kinds]
 
     def _attentions(self) -> list[Attention]:
         return [each.self_attn for each in self.layers if isinstance(each, AttentionLayer)]
 
     def _angles(self, positions: Tensor, dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
-        by_type = {each: rotary.angles(positions, dtype) for each, rotary in self.rotary.items()}
+        by_type = angles_by_type(self.rotary, positions, dtype)
         return [by_type[each] for each in self.architecture.layer_types]
 
 

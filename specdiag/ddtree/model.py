@@ -11,13 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from specdiag.ddtree.architecture import LINEAR, SLIDING, Architecture
-from specdiag.ddtree.cache import Cache, State
+from specdiag.ddtree.cache import Cache, Place, State
 from specdiag.ddtree.layers import (
     AttentionLayer,
     Recall,
     RMSNorm,
-    Rotary,
+    angles_by_type,
     initialise,
+    rotaries,
+    view,
     visible,
     within,
 )
@@ -42,7 +44,7 @@ class Sight:
 
     seen: Mapping[str, Tensor]  # [batch, row, column]
     columns: int
-    slots: Tensor  # [batch, row] where each row is written
+    place: Place
 
 
 class Target(nn.Module):
@@ -58,7 +60,7 @@ class Target(nn.Module):
         self.norm = RMSNorm(of.hidden_size, of.rms_norm_eps)
         if not of.tie_word_embeddings:
             self.lm_head = nn.Linear(of.hidden_size, of.vocab_size, bias=False)
-        self.rotary = {each: Rotary(rope, of.head_dim) for each, rope in of.rope.items()}
+        self.rotary = rotaries(of.rope, of.head_dim)
         self.recurrent = [at for at, each in enumerate(of.layer_types) if each == LINEAR]
 
     @classmethod
@@ -112,7 +114,9 @@ class Target(nn.Module):
         if self.recurrent and parents is None and (cache is not None or mask is not None):
             parents = self._parents(ids, sight, mask)
         x: Tensor = self.embed_tokens(ids)  # [batch, row, hidden]
-        angles = {each: rotary.angles(positions, x.dtype) for each, rotary in self.rotary.items()}
+        angles = angles_by_type(self.rotary, positions, x.dtype)
+        groups = self.architecture.groups
+        views = {each: view(seen, groups, x.dtype) for each, seen in sight.seen.items()}
         old = self._empty_states(len(ids)) if cache is None else cache.states
         after: dict[int, State] = {}
         tapped: dict[int, Tensor] = {}
@@ -122,7 +126,7 @@ class Target(nn.Module):
             if kind == LINEAR:
                 x, after[at] = layer(x, old[at], parents)
             else:
-                x = layer(x, angles[kind], sight.seen[kind], _recall(cache, at, sight))
+                x = layer(x, angles[kind], views[kind], _recall(cache, at, sight))
             if at in taps:
                 tapped[at] = x
         if logit_rows is not None:
@@ -137,16 +141,17 @@ class Target(nn.Module):
         batch, rows = positions.shape
         if cache is None:
             lengths, columns = positions.new_zeros(batch), rows
+            place = Place(torch.arange(rows, device=positions.device).expand(batch, rows), 0)
         else:
-            lengths = cache.lengths
+            lengths, place = cache.lengths, cache.place(rows, fixed=columns is not None)
             columns = cache.columns(rows) if columns is None else columns
-        seen, places = visible(positions, lengths, columns, mask)
+        seen, places = visible(positions, lengths, columns, mask, place.start)
         window = self.architecture.sliding_window
         by_type = {
             each: within(seen, places, positions, window if each == SLIDING else None)
             for each in self.rotary
         }
-        return Sight(by_type, columns, lengths[:, None] + torch.arange(rows, device=lengths.device))
+        return Sight(by_type, columns, place)
 
     def head(self, x: Tensor) -> Tensor:
         """Logits in float32 of normed rows [..., hidden]."""
@@ -190,7 +195,7 @@ class Target(nn.Module):
         if mask is None:
             return chain(batch, rows, ids.device)
         if mask.shape[-1] != rows:  # the running rows' part of a mask over all columns
-            mask = mask.gather(2, sight.slots[:, None].expand(batch, rows, rows))
+            mask = mask.gather(2, sight.place.slots[:, None].expand(batch, rows, rows))
         return parents_of(mask)
 
     def _empty_states(self, batch: int) -> dict[int, State]:
@@ -203,7 +208,7 @@ class Target(nn.Module):
 def _recall(cache: Cache | None, layer: int, sight: Sight) -> Recall:
     if cache is None:
         return lambda keys, values: (keys, values)
-    return partial(cache.update, layer, sight.slots, sight.columns)
+    return partial(cache.update, layer, sight.place, sight.columns)
 
 
 def spread_taps(count: int, layers: int) -> tuple[int, ...]:

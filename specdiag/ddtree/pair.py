@@ -10,6 +10,7 @@ import torch
 
 from specdiag.ddtree.checkpoint import load_drafter, load_target
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.layers import lay_out
 from specdiag.ddtree.model import Target
 from specdiag.ddtree.tokenizer import END, Tokenizer
 from specdiag.errors import SpecdiagError
@@ -61,6 +62,9 @@ def load(
     if drafter_folder is not None:
         drafter, more = load_drafter(drafter_folder, target)
         unused += more
+    lay_out(target)
+    if drafter is not None:
+        lay_out(drafter)
     if unused:
         warn(f"{len(unused)} tensors have no use here, such as {unused[0]}")
     tokenizer = Tokenizer.load(target_folder)

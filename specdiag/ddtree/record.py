@@ -1,35 +1,36 @@
 """The record of a step: what its passes consumed, what came out of it, how long each stage took.
 
 The loop hands over one `Step` and knows nothing of columns. What the loop merely intended is not
-enough: the `Watch` sees what reaches the layers themselves.
+enough: a `Watch` sees what reaches the layers themselves.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from specdiag.ddtree import detail
-from specdiag.ddtree.architecture import FULL, LINEAR
 from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.trace import StepRecord
 from specdiag.ddtree.tree import Candidates, Tree
 from specdiag.ddtree.verify import Pass, best
+from specdiag.ddtree.watch import Consumed, Watch
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Options, Result
 
 
 STAGES = ("draft", "topk", "build", "compile", "verify", "walk", "commit")
+STEPS, BYTES, SECONDS = 8, 2**22, 0.2  # that wait together at most; bytes of their logits
 
 
 @dataclass
@@ -39,9 +40,18 @@ class Drafted:
     trees: list[Tree]  # that are verified, one of each batch row
     kv_before: list[int] = field(default_factory=list)  # rows in the draft cache, before and
     kv_after: list[int] = field(default_factory=list)  # after the new context
+    context_start: Tensor | None = None  # [batch] position of the first row of it
     block: Tensor | None = None  # [batch, block] the drafter's input
     logits: Tensor | None = None  # [batch, L, vocab]
     table: Candidates | None = None  # [batch, L, K]
+
+
+class Counters(NamedTuple):
+    """What is counted of a step: depth of its last row, drafts, and tokens with the bonus."""
+
+    depth: float
+    drafts: float
+    commit: float
 
 
 @dataclass
@@ -60,6 +70,14 @@ class Step:
     bonus: list[int]
     emitted: dict[int, list[int]] = field(default_factory=dict)
     cuts: dict[int, str | None] = field(default_factory=dict)
+    counters: dict[int, Counters] = field(default_factory=dict)
+
+
+def count(step: Step, row: int) -> Counters:
+    """What is counted of a batch row."""
+    path = step.accepted[row]
+    depth = float(step.drafted.trees[row].depths[path[-1]])
+    return Counters(depth, float(len(path) - 1), float(len(path)))
 
 
 class Clock:
@@ -103,72 +121,26 @@ class Clock:
         return mark
 
 
-class Watch:
-    """What the last pass of target and drafter consumed, taken at the inputs of their layers."""
+@dataclass
+class _Held:
+    """A step that is over, with what the next one changes."""
 
-    def __init__(self, target: Target, drafter: Drafter | None, wanted: Set[str]) -> None:
-        self.ids = self.positions = self.slots = self.features = torch.empty(0)
-        # What rows see [batch, row, column], by layer type of the target and window of the drafter:
-        # layers that have it in common get the same, and the first of them is asked.
-        self.seen: dict[str, Tensor] = {}
-        self.windows = drafter.windows if drafter else []
-        self.draft_seen: dict[int | None, Tensor] = {}
-        self.hooks = []
-        if "inputs" in wanted:
-            self.hooks.append(target.register_forward_pre_hook(self._target))
-        if "checksums" in wanted and drafter is not None:
-            self.hooks.append(drafter.fc.register_forward_pre_hook(self._features))
-        types = target.architecture.layer_types
-        self.types = sorted({*types} - {LINEAR})
-        for kind in self.types:
-            layer = target.layers[types.index(kind)]
-            self.hooks.append(layer.register_forward_pre_hook(self._layer(kind)))
-        if drafter is not None:
-            for window in {*self.windows}:
-                layer = drafter.layers[self.windows.index(window)]
-                self.hooks.append(layer.register_forward_pre_hook(self._draft_layer(window)))
-
-    def close(self) -> None:
-        """Leave the models as they were."""
-        for hook in self.hooks:
-            hook.remove()
-
-    @property
-    def mask(self) -> Tensor | None:
-        """What rows see in full layers, or in sliding ones if the target has no others."""
-        kind = FULL if FULL in self.types else next(iter(self.types), None)
-        return None if kind is None else self.seen[kind]
-
-    def lowest(self, starts: Sequence[int]) -> list[list[int]]:
-        """Column `window_low` of every batch row; the context ends at `starts`."""
-        draft = {window: _lowest(seen, starts) for window, seen in self.draft_seen.items()}
-        unread = [-1] * len(starts)
-        lows = [draft.get(window, unread) for window in self.windows]
-        lows += [_lowest(self.seen[kind], starts) for kind in self.types]
-        return [[low[row] for low in lows] for row in range(len(starts))]
-
-    def _target(self, module: Any, args: tuple[Any, ...]) -> None:
-        self.ids, self.positions = args[:2]
-
-    def _features(self, module: Any, args: tuple[Any, ...]) -> None:
-        (self.features,) = args
-
-    def _layer(self, kind: str) -> Callable[[Any, tuple[Any, ...]], None]:
-        def keep(module: Any, args: tuple[Any, ...]) -> None:
-            _, _, self.seen[kind], recall = args
-            self.slots = recall.args[1]  # a partial of Cache.update
-
-        return keep
-
-    def _draft_layer(self, window: int | None) -> Callable[[Any, tuple[Any, ...]], None]:
-        def keep(module: Any, args: tuple[Any, ...]) -> None:
-            self.draft_seen[window] = args[2]
-
-        return keep
+    step: Step
+    read: Consumed
+    times: dict[str, float]
+    windows: list[int | None]  # of the drafter's layers
+    lengths: list[int]  # of the cache
+    numbers: list[int]  # of the step, by batch row
+    finishes: list[str | None]
+    promoted: Sequence[int]  # rows whose recurrent state was kept
 
 
 class Recorder:
-    """Turns steps into records, with the optional parts of `options.detail`; a `with` block."""
+    """Turns steps into records, with the optional parts of `options.detail`; a `with` block.
+
+    A step by itself throws all that this needs out of the processor's caches, and then it takes
+    twice the time. So steps wait until there are a few, unless they are long or large.
+    """
 
     def __init__(
         self, target: Target, drafter: Drafter | None, cache: Cache, results: Sequence[Result],
@@ -178,40 +150,75 @@ class Recorder:
         self.options, self.on_step = options, on_step
         self.watch = Watch(target, drafter, options.detail)
         self.sums: dict[int, dict[str, list[int]]] = {}  # by batch row, of the running step
-        self.held: dict[int, list[StepRecord]] = {}  # by batch row, until the oracle has its text
+        self.held: list[_Held] = []
+        self.since = time.monotonic()  # of the oldest of them
+        self.waiting: dict[int, list[StepRecord]] = {}  # for the oracle, by batch row
 
     def __enter__(self) -> Recorder:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.watch.close()
-        for records in self.held.values():  # of requests that were interrupted
+        self._release()
+        for records in self.waiting.values():  # of requests that were interrupted
             self._write(records)
 
     def verified(self, step: Step) -> None:
         """Note what the commit is about to overwrite."""
         if "checksums" in self.options.detail:
             for row in step.active:
-                self.sums[row] = detail.sums_before(self.cache, self.watch, step, row)
+                self.sums[row] = detail.sums_before(self.cache, self.watch.read, step, row)
 
     def committed(self, step: Step, times: dict[str, float]) -> None:
         """Record a step that is over; `times` are those of the clock."""
-        lows = self.watch.lowest(step.starts)
-        positions, slots = step.given.positions.tolist(), self.watch.slots.tolist()
-        lengths = self.cache.known_lengths.tolist()
+        self.held.append(
+            _Held(
+                step, self.watch.take(), times, [*self.watch.windows],
+                self.cache.known_lengths.tolist(), [one.steps - 1 for one in self.results],
+                [one.finish for one in self.results], self.cache.promoted,
+            )
+        )  # fmt: skip
+        # The optional parts look at the cache as it is now.
+        if self.options.detail or self._enough(step.out.logits):
+            self._release()
+            return
+        # What no record needs would take memory from the next steps.
+        step.out = Output(step.out.logits, None, parents=step.out.parents)
+        step.drafted.logits = None
+
+    def _enough(self, logits: Tensor) -> bool:
+        """Whether no further step should wait, if each is as large as these."""
+        many = len(self.held)
+        return (
+            many == STEPS
+            or many * logits.nbytes > BYTES
+            or time.monotonic() - self.since > SECONDS
+            or None not in self.held[-1].finishes
+        )
+
+    def _release(self) -> None:
+        held, self.held = self.held, []
+        for each in held:
+            self._records(each)
+        self.since = time.monotonic()
+
+    def _records(self, held: _Held) -> None:
+        step = held.step
+        lows = held.read.lowest(held.windows, step.starts)
+        positions, slots = step.given.positions.tolist(), held.read.slots
         for row in step.active:
-            record = self._record(step, row, times)
-            rows = record.nodes + 1
+            record = self._record(held, row)
+            rows, length = record.nodes + 1, held.lengths[row]
             record.window_low, record.positions = lows[row], positions[row][:rows]
             record.slots = slots[row][:rows] if slots else None
-            record.kv_after, record.free_slots = lengths[row], self.cache.max_len - lengths[row]
-            self._add_detail(record, step, row)
+            record.kv_after, record.free_slots = length, self.cache.max_len - length
+            self._add_detail(record, held, row)
             if "oracle" in self.options.detail:
-                self.held.setdefault(row, []).append(record)
+                self.waiting.setdefault(row, []).append(record)
             else:
                 self.on_step(record)
-        for row in [row for row in self.held if self.results[row].finish is not None]:
-            records = self.held.pop(row)
+        for row in [row for row in self.waiting if held.finishes[row] is not None]:
+            records = self.waiting.pop(row)
             detail.add_oracle(records, self.target, self.results[row])
             self._write(records)
 
@@ -219,27 +226,28 @@ class Recorder:
         for record in records:
             self.on_step(record)
 
-    def _record(self, step: Step, row: int, times: dict[str, float]) -> StepRecord:
+    def _record(self, held: _Held, row: int) -> StepRecord:
         """The required columns of a batch row's step, without those of the whole batch."""
-        options, result, drafted = self.options, self.results[row], step.drafted
+        step, times, options, result = held.step, held.times, self.options, self.results[row]
+        drafted = step.drafted
         tree, accepted, start = drafted.trees[row], step.accepted[row], step.starts[row]
         tokens, parents, depths = tree.tokens.tolist(), tree.parents.tolist(), tree.depths.tolist()
-        count, rows, width = len(accepted), tree.nodes + 1, step.given.ids.shape[1]
+        counted, rows, width = step.counters[row], tree.nodes + 1, step.given.ids.shape[1]
         budget = options.budget_of(result.request) if options.draws_trees else tree.nodes
         record = StepRecord(
-            run=options.run, request=result.request.name, step=result.steps - 1, row=row,
+            run=options.run, request=result.request.name, step=held.numbers[row], row=row,
             batch=len(step.active), mode=options.mode,
             algorithm_requested=options.algorithm, algorithm=options.algorithm,
             ctx_len=start, root=tokens[0], budget_requested=budget, budget=budget,
             top_k=options.top_k if options.draws_trees else 1, nodes=tree.nodes, width=width,
             tree_hash=tree_hash(tokens, parents),
             accepted=accepted, bonus=step.bonus[row], bonus_row=accepted[-1],
-            emitted=step.emitted[row], cut=step.cuts[row], finish=result.finish,
+            emitted=step.emitted[row], cut=step.cuts[row], finish=held.finishes[row],
             kv_before=start, kv_verified=start + width,
             kv_source=[start + node for node in accepted],
-            kv_target=list(range(start, start + count)),
-            accepted_depth=float(depths[accepted[-1]]), accepted_drafts=float(count - 1),
-            commit_len=float(count),
+            kv_target=list(range(start, start + len(accepted))),
+            accepted_depth=counted.depth, accepted_drafts=counted.drafts,
+            commit_len=counted.commit,
             draft_ms=times["draft"], topk_ms=times["topk"], build_ms=times["build"],
             compile_ms=times["compile"], verify_ms=times["verify"], walk_ms=times["walk"],
             commit_ms=times["commit"], idle_ms=times["idle"],
@@ -254,40 +262,38 @@ class Recorder:
             record.draft_kv_before = drafted.kv_before[row]
             record.draft_kv_after = drafted.kv_after[row]
             record.context_rows = step.context_rows[row]
-            record.context_start = start - step.context_rows[row]
+            if drafted.context_start is not None:
+                record.context_start = int(drafted.context_start[row])
             record.context_source = step.context_sources[row] or None
             record.block_tokens, record.block_start = drafted.block[row].tolist(), start
             record.spine_tokens = drafted.table.tokens[row, :, 0].tolist()
         if self.cache.states and step.out.parents is not None:
-            record.state_row = accepted[-1]
+            record.state_row = held.promoted[row]
             record.state_sources = step.out.parents[row, :rows].tolist()
         return record
 
-    def _add_detail(self, record: StepRecord, step: Step, row: int) -> None:
+    def _add_detail(self, record: StepRecord, held: _Held, row: int) -> None:
         """The optional parts that are asked for, and what a shadow tree is known by."""
-        wanted, drafted = self.options.detail, step.drafted
-        if self.options.draws_trees and drafted.table is not None and drafted.logits is not None:
+        wanted, drafted, read = self.options.detail, held.step.drafted, held.read
+        if self.options.draws_trees and drafted.table is not None:
             if "candidates" in wanted or self.options.mode == "shadow_linear":
                 record.candidate_tokens = drafted.table.tokens[row].tolist()
                 record.candidate_log_probs = drafted.table.log_probs[row].tolist()
-            if "candidates" in wanted:
+            if "candidates" in wanted and drafted.logits is not None:
                 record.lse = drafted.logits[row].float().logsumexp(-1).tolist()
         if "mask" in wanted:
-            detail.add_mask(record, self.watch, row)
-        if "inputs" in wanted:
+            detail.add_mask(record, read, row)
+        if read.ids is not None and read.positions is not None:
             rows = record.nodes + 1
-            record.ids_read = self.watch.ids[row, :rows].tolist()
-            record.positions_read = self.watch.positions[row, :rows].tolist()
+            record.ids_read = read.ids[row, :rows].tolist()
+            record.positions_read = read.positions[row, :rows].tolist()
+            record.tap_layers_read = read.tapped(held.step.out.features, row)
+            record.draft_turns = read.turns(row)
+        if "law" in wanted:
+            sampling = self.results[row].request.sampling
+            detail.add_law(record, held.step.out.logits[row], sampling)
         if "checksums" in wanted:
             record.checksums = self.sums[row] | detail.sums_after(self.cache, record)
-
-
-def _lowest(seen: Tensor, starts: Sequence[int]) -> list[int]:
-    """The lowest column that any row of a batch row reads, -1 if none is before its start."""
-    on_host = seen.device.type == "cpu"  # a whole mask is too large to fetch
-    read = seen.numpy().any(1) if on_host else seen.view(torch.uint8).amax(1).cpu().numpy()
-    lows = read.argmax(-1).tolist()
-    return [low if low < start else -1 for low, start in zip(lows, starts, strict=True)]
 
 
 def tree_hash(tokens: list[int], parents: list[int]) -> str:

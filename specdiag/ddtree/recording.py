@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import Any
 
 from specdiag import __version__
-from specdiag.ddtree import decode as loop
-from specdiag.ddtree.architecture import LINEAR, Architecture
+from specdiag.ddtree import decode as decoding
+from specdiag.ddtree.architecture import LINEAR, Architecture, DraftArchitecture
 from specdiag.ddtree.config_json import DRAFTER_CLASS
 from specdiag.ddtree.decode import ALGORITHMS, Options, Request, Result
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.loop import room_for, width_of
 from specdiag.ddtree.pair import BUNDLED, Pair
 from specdiag.ddtree.server_log import INTERVAL, ServerLog
 from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
@@ -23,6 +24,7 @@ from specdiag.ddtree.writer import TraceWriter
 from specdiag.errors import SpecdiagError, reason
 
 TREE_MODES = ("ddtree", "shadow_linear")
+GRAPHS = ("none", "torch_compile")
 ATTENTION = "torch_native"  # what servers call scaled_dot_product_attention
 
 
@@ -67,8 +69,8 @@ class Recording:
         """Continue requests together; see `decode.decode`. Later calls belong to the same run."""
         target, drafter = self.pair.target, self.pair.drafter
         if self.trace is None and self.server_log is None:
-            return loop.decode(target, drafter, requests, self.options, on_tokens)
-        loop.check(target, drafter, requests, self.options)
+            return decoding.decode(target, drafter, requests, self.options, on_tokens)
+        decoding.check(target, drafter, requests, self.options)
         if not self.started:
             self._start(requests)
         new = self._new(requests)
@@ -84,7 +86,7 @@ class Recording:
             if on_tokens is not None:
                 on_tokens(request, tokens)
 
-        results = loop.decode(target, drafter, requests, self.options, received, self._step)
+        results = decoding.decode(target, drafter, requests, self.options, received, self._step)
         for result in results:
             tally = new[result.request.name]
             if not tally.steps:  # its first token was its last
@@ -142,7 +144,7 @@ class Recording:
         if self.log is None:
             return
         of, target = self.pair.target.architecture, self.pair.target
-        capacity = len(requests) * loop.room_for(requests, self._width(requests))
+        capacity = len(requests) * room_for(requests, self._width(requests))
         if capacity == self.log.capacity:
             return
         layers = sum(each != LINEAR for each in of.layer_types)
@@ -172,7 +174,7 @@ class Recording:
         return None if self.options.mode == "autoregressive" else self.pair.drafter
 
     def _width(self, requests: Sequence[Request]) -> int:
-        return loop.width_of(self._drafter, requests, self.options)
+        return width_of(self._drafter, requests, self.options)
 
     def _run_record(self, requests: Sequence[Request]) -> RunRecord:
         options, target, drafter = self.options, self.pair.target, self._drafter
@@ -186,8 +188,8 @@ class Recording:
             depth_bonus=options.depth_bonus if tree else None,
             target_windows=_windows(target.architecture),
             vocab=target.architecture.vocab_size, dtype=_dtype(target.dtype),
-            attention_backend=ATTENTION, graph_mode="none", page_size=1, tp_size=1, dp_size=1,
-            overlap=False, stop_ids=sorted(options.stop_ids),
+            attention_backend=ATTENTION, graph_mode=GRAPHS[options.backend is not None],
+            page_size=1, tp_size=1, dp_size=1, overlap=False, stop_ids=sorted(options.stop_ids),
             requested={**_plain(asdict(options)), **self.context},
         )  # fmt: skip
         if drafter is not None:
@@ -196,10 +198,7 @@ class Recording:
             record.block, record.mask_id = of.block_size, of.mask_token_id
             record.draft_vocab = of.draft_vocab_size or of.vocab_size
             record.tap_layers, record.tap_convention = list(drafter.taps), "after_layer"
-            record.draft_layers = [
-                {"window": of.window(at), "causal": of.causal(at), "rope": asdict(of.rope[kind])}
-                for at, kind in enumerate(of.layer_types)
-            ]
+            record.draft_layers = [_layer(of, at) for at in range(len(of.layer_types))]
             depths = of.block_size - 1
             limit = depths if options.depth_limit is None else min(options.depth_limit, depths)
             record.effective = {"depth_limit": limit, "width": self._width(requests)}
@@ -217,7 +216,7 @@ class Recording:
             "max_running_requests": len(requests), "tp_size": 1, "pp_size": 1, "dp_size": 1,
             "attention_backend": ATTENTION, "decode_log_interval": INTERVAL, "log_requests": False,
             "disable_radix_cache": True, "disable_cuda_graph": True,
-            "disable_overlap_schedule": True, "enable_torch_compile": False,
+            "disable_overlap_schedule": True, "enable_torch_compile": options.backend is not None,
             "speculative_algorithm": None,
         }  # fmt: skip
         if drafter is None:
@@ -297,3 +296,11 @@ def _windows(of: Architecture) -> list[int | None]:
     """Of each kind of attention layer, as the end of `window_low` has them."""
     kinds = sorted({*of.layer_types} - {LINEAR})
     return [of.window(of.layer_types.index(kind)) for kind in kinds]
+
+
+def _layer(of: DraftArchitecture, at: int) -> dict[str, Any]:
+    """What a reader needs to know of a draft layer."""
+    rope = asdict(of.rope[of.layer_types[at]])
+    return {
+        "window": of.window(at), "causal": of.causal(at), "head_dim": of.head_dim, "rope": rope,
+    }  # fmt: skip

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from specdiag.ddtree.conclusion import estimate, typical
+from specdiag.ddtree.estimate import estimate, typical
 
 STAGES = ("draft", "build", "verify", "other")
 

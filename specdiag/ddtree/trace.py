@@ -32,12 +32,20 @@ candidates     candidate_tokens and candidate_log_probs [L][K], lse [L] of modes
 mask           visible: bit i of a row says that it saw verify row i, padding included, as a layer
                was given it (full layers, or sliding ones in a target without others); past_visible:
                the columns of the past that it saw; mask_bytes: the masks of all layer types
-inputs         ids_read, positions_read [N + 1]: from the tensors that the pass was called with
+inputs         ids_read, positions_read [N + 1]: from the tensors that the pass was called with;
+               tap_layers_read: the layers whose output the features are, found by comparing them,
+               -1 for none; draft_turns: by which angle each draft layer turned the slowest pair
+               of the root's query, in radians
 checksums      64-bit integers over raw bytes, all layers together, by the names of CHECKSUMS:
                kv_node [N + 1] each row's keys and values after verification; kv_after [C] those of
-               slots start.. after the commit; feature_node [N + 1] the tapped features, feature_in
-               [context_rows] those that the drafter read; state_node [N + 1] the recurrent state
-               after each row, state_before [1] and state_after [1] the canonical one at the commit
+               slots start.. after the commit, kv_before the same ahead of the next one;
+               feature_node [N + 1] the tapped features, feature_in [context_rows] those that the
+               drafter read; state_node [N + 1] the recurrent state after each row, state_before
+               [1] and state_after [1] the canonical one at the commit
+law            target_probs [N + 1]: by the request's temperature and top-p, of each node's token
+               at its parent, and in front of the bonus at its row; 1 and 0 of a greedy request.
+               draws [C]: at each accepted row the mass of what is more probable than the token
+               that follows it, 0 if that is the most probable one
 oracle         oracle_tokens, oracle_gaps [emitted]: what a causal pass over the request's whole
                text chooses, and how clearly: the best minus the second best of the logits, or of
                the noisy scores where the request samples. Made when a request ends, so that the
@@ -54,9 +62,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCHEMA = 1
-DETAILS = ("candidates", "mask", "inputs", "checksums", "oracle")  # optional parts of a step
-CHECKSUMS = ("kv_node", "kv_after", "feature_node", "feature_in", "state_node", "state_before",
-             "state_after")  # fmt: skip
+# Optional parts of a step.
+DETAILS = ("candidates", "mask", "inputs", "checksums", "law", "oracle")
+CHECKSUMS = ("kv_node", "kv_before", "kv_after", "feature_node", "feature_in", "state_node",
+             "state_before", "state_after")  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -203,6 +212,8 @@ class StepRecord:
     mask_bytes: int | None = None
     ids_read: list[int] | None = None
     positions_read: list[int] | None = None
+    tap_layers_read: list[int] | None = None
+    draft_turns: list[float] | None = None
     checksums: dict[str, Any] | None = None
     oracle_tokens: list[int] | None = None
     oracle_gaps: list[float] | None = None

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heappushpop
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -48,19 +49,29 @@ def candidates(logits: Tensor, top_k: int) -> Candidates:
     total = logits.logsumexp(-1, keepdim=True)
     total = total.masked_fill(total == -math.inf, 0.0)  # all masked: -inf - -inf would be NaN
     log_probs = logits - total
-    vocab = logits.shape[-1]
-    best, tokens = log_probs.topk(min(top_k, vocab))
-    # Which of the tokens that equal the last value stay is open: the smallest ids are to.
-    last = best[..., -1:]
-    ids = torch.arange(vocab, dtype=torch.int32, device=logits.device)
-    level = torch.where(log_probs == last, ids, vocab - 1)
-    level = level.topk(best.shape[-1], largest=False).values
-    above = (best != last).sum(-1, keepdim=True)
-    place = torch.arange(best.shape[-1], device=logits.device)
-    tokens = torch.where(place < above, tokens, level.gather(-1, (place - above).clamp(min=0)))
+    width = min(top_k, logits.shape[-1])
+    best, tokens = log_probs.topk(min(width + 1, logits.shape[-1]))  # and the first that is left
+    # A GPU is not asked, a CPU would take longer to settle than for everything else.
+    tied = logits.device.type != "cpu" or bool(
+        (best[..., width - 1 : -1] == best[..., width:]).any()
+    )
+    best, tokens = best[..., :width], tokens[..., :width]
+    if tied:
+        tokens = _smallest(log_probs, best, tokens)
     tokens = tokens.sort(dim=-1).values
     best, order = log_probs.gather(-1, tokens).sort(dim=-1, descending=True, stable=True)
     return Candidates(tokens.gather(-1, order), best)
+
+
+def _smallest(log_probs: Tensor, best: Tensor, tokens: Tensor) -> Tensor:
+    """The tokens of `topk`, but of those that equal the last value the ones of the smallest ids."""
+    last, vocab = best[..., -1:], log_probs.shape[-1]
+    ids = torch.arange(vocab, dtype=torch.int32, device=best.device)
+    level = torch.where(log_probs == last, ids, vocab - 1)
+    level = level.topk(best.shape[-1], largest=False).values
+    above = (best != last).sum(-1, keepdim=True)
+    place = torch.arange(best.shape[-1], device=best.device)
+    return torch.where(place < above, tokens, level.gather(-1, (place - above).clamp(min=0)))
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,12 @@ class Tree:
 
     def visible(self) -> Tensor:
         """[N + 1, N + 1], true where the node of the column is the row's own or an ancestor."""
-        return _visible(self.parents, self.depths)
+        seen = np.zeros((len(self.parents), len(self.parents)), dtype=np.bool_)
+        seen[0, 0] = True
+        for row, parent in enumerate(self.parents.tolist()[1:], start=1):
+            seen[row] = seen[parent]  # parents come first
+            seen[row, row] = True
+        return torch.from_numpy(seen)
 
     def positions(self, start: int) -> Tensor:
         """[N + 1] int64, absolute, for a root at `start`; siblings share one."""
@@ -134,11 +150,11 @@ def build(
     if math.isnan(terms.sum().item()):
         raise ValueError("candidates hold NaN, as from NaN or +inf among the logits")
     parents, depths, ranks, scores = _grow(terms, budget, depth_bonus)
-    depth, rank = _whole(depths), _whole(ranks)
-    drafted = candidates.tokens.cpu()[depth[1:] - 1, rank[1:]]
-    tokens = torch.cat((torch.tensor([root]), drafted))
+    table = candidates.tokens.tolist()
+    drafted = [table[depth - 1][rank] for depth, rank in zip(depths[1:], ranks[1:], strict=True)]
     log_probs = torch.frombuffer(array("f", scores), dtype=torch.float32)
-    return Tree(tokens, _whole(parents), depth, rank, log_probs)
+    tokens = _whole([root, *drafted])
+    return Tree(tokens, _whole(parents), _whole(depths), _whole(ranks), log_probs)
 
 
 def _grow(
@@ -184,17 +200,6 @@ def _whole(values: list[int]) -> Tensor:
     return torch.frombuffer(array("q", values), dtype=torch.int64)
 
 
-def _visible(parents: Tensor, depths: Tensor) -> Tensor:
-    """All rows climb at once, one parent a turn, until every one has reached the root."""
-    rows = torch.arange(len(parents))
-    seen = torch.zeros(len(parents), len(parents), dtype=torch.bool)
-    above = rows
-    for _ in range(int(depths.max()) + 1):
-        seen[rows, above] = True
-        above = parents[above].clamp(min=0)
-    return seen
-
-
 def walk(tree: Tree, target: Tensor) -> tuple[list[int], int]:
     """The accepted rows, root first, and the bonus token behind the last of them.
 
@@ -202,19 +207,16 @@ def walk(tree: Tree, target: Tensor) -> tuple[list[int], int]:
     what the target chose behind its parent. Siblings with one token, which a sound tree has not,
     are all followed, and the longest path counts; of equally long ones that of the lower row.
     """
-    target = target.to(tree.tokens.device)
-    follows = tree.tokens[1:] == target[tree.parents[1:]]
-    parents, depths = tree.parents.tolist(), tree.depths.tolist()
-    reached, last = {0}, 0
-    for row in (follows.nonzero().flatten() + 1).tolist():
-        if parents[row] in reached:
-            reached.add(row)
-            if depths[row] > depths[last]:
-                last = row
-    accepted = [last]
-    while accepted[-1] != 0:
-        accepted.append(parents[accepted[-1]])
-    return accepted[::-1], int(target[last])
+    chosen, tokens, parents = target.tolist(), tree.tokens.tolist(), tree.parents.tolist()
+    paths = {0: [0]}  # to each row that is reached
+    longest = paths[0]
+    for row in range(1, len(tokens)):
+        above = paths.get(parents[row])
+        if above is not None and tokens[row] == chosen[parents[row]]:
+            paths[row] = [*above, row]
+            if len(above) == len(longest):
+                longest = paths[row]
+    return longest, chosen[longest[-1]]
 
 
 @dataclass(frozen=True)

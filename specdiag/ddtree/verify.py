@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from specdiag.ddtree.cache import Cache
-from specdiag.ddtree.model import Output, Target
+from specdiag.ddtree.model import Output
 from specdiag.ddtree.tree import Tree, pad, walk
 
 
@@ -44,12 +45,18 @@ def compile(trees: Sequence[Tree], starts: Sequence[int], width: int, device: to
     )
 
 
-def verify(target: Target, given: Pass, cache: Cache, taps: Sequence[int]) -> Output:
-    """One pass of the target over the rows of `given`; the cache's lengths stay."""
-    out: Output = target(
-        given.ids, given.positions, cache, given.visible, taps, parents=given.parents
-    )
-    return out
+def verify(
+    target: Callable[..., Output], given: Pass, cache: Cache, taps: Sequence[int],
+    columns: int | None = None,
+) -> Output:  # fmt: skip
+    """One pass of the target over the rows of `given`; the cache's lengths stay.
+
+    `columns` fixes how many cache columns are read.
+    """
+    return target(
+        given.ids, given.positions, cache, given.visible, taps,
+        parents=given.parents, columns=columns,
+    )  # fmt: skip
 
 
 def choose(logits: Tensor, positions: Tensor, sampling: Sampling) -> Tensor:
@@ -87,6 +94,13 @@ def nucleus(logits: Tensor, top_p: float) -> Tensor:
     mass = ordered.softmax(-1)
     outside = mass.cumsum(-1) - mass >= top_p  # the token that reaches top_p stays inside
     return logits.masked_fill(torch.zeros_like(outside).scatter(-1, order, outside), -torch.inf)
+
+
+def law(logits: Tensor, sampling: Sampling) -> Tensor:
+    """The probability of every token by which `choose` chooses, [row, vocab]."""
+    if sampling.temperature <= 0:
+        return functional.one_hot(best(logits), logits.shape[-1]).float()
+    return nucleus(logits / sampling.temperature, sampling.top_p).softmax(-1)
 
 
 def _gumbel(seed: int, position: int, vocab: int) -> Tensor:

@@ -8,15 +8,17 @@
 
 WITH counted AS (
     SELECT id, run, accepted_depth, accepted_drafts, commit_len, len(accepted) - 1 AS drafts,
-        CASE WHEN last OR cut IS NOT NULL THEN 0 ELSE len(accepted) - 1 END AS least
+        -- where it ends, what was emitted of them; without a record of that, anything less (-1)
+        CASE WHEN last OR cut IS NOT NULL THEN coalesce(least(len(emitted), len(accepted) - 1), -1) ELSE len(accepted) - 1 END AS told,
+        CASE WHEN last OR cut IS NOT NULL THEN coalesce(len(emitted), -1) ELSE len(accepted) END AS told_commit
     FROM traced WHERE accepted IS NOT NULL
 ),
 rooted AS (
     SELECT run, coalesce(bool_and(accepted_depth = drafts + 1), false) AS depth, coalesce(bool_and(accepted_drafts = drafts + 1), false) AS drafted FROM counted GROUP BY run
 )
 SELECT id, 'accepted_depth' AS field, NULL AS entry, drafts AS expected, accepted_depth AS observed
-FROM counted JOIN rooted USING (run) WHERE NOT depth AND accepted_depth NOT BETWEEN least AND drafts
+FROM counted JOIN rooted USING (run) WHERE NOT depth AND accepted_depth NOT IN (drafts, told) AND NOT (told = -1 AND accepted_depth BETWEEN 0 AND drafts)
 UNION ALL
-SELECT id, 'accepted_drafts', NULL, drafts, accepted_drafts FROM counted JOIN rooted USING (run) WHERE NOT drafted AND accepted_drafts NOT BETWEEN least AND drafts
+SELECT id, 'accepted_drafts', NULL, drafts, accepted_drafts FROM counted JOIN rooted USING (run) WHERE NOT drafted AND accepted_drafts NOT IN (drafts, told) AND NOT (told = -1 AND accepted_drafts BETWEEN 0 AND drafts)
 UNION ALL
-SELECT id, 'commit_len', NULL, drafts + 1, commit_len FROM counted WHERE commit_len NOT BETWEEN least AND drafts + 1
+SELECT id, 'commit_len', NULL, drafts + 1, commit_len FROM counted WHERE commit_len NOT IN (drafts + 1, told_commit) AND NOT (told_commit = -1 AND commit_len BETWEEN 0 AND drafts + 1)

@@ -20,7 +20,7 @@ SELECT id, 'draft_kv_before', NULL, coalesce(cached_tokens, 0)::VARCHAR, draft_k
 FROM beside WHERE first AND draft_kv_before NOT IN (0, coalesce(cached_tokens, 0))
 UNION ALL
 SELECT id, 'context_rows', NULL, coalesce(len(accepted_before), ctx_len - draft_kv_before)::VARCHAR, context_rows::VARCHAR
-FROM beside WHERE context_rows <> coalesce(len(accepted_before), ctx_len - draft_kv_before)
+FROM beside WHERE context_rows <> coalesce(len(accepted_before), ctx_len - draft_kv_before) AND NOT (first AND draft_kv_before NOT IN (0, coalesce(cached_tokens, 0)))
 UNION ALL
 SELECT id, 'context_start', NULL, (ctx_len - context_rows)::VARCHAR, context_start::VARCHAR FROM beside WHERE context_start <> ctx_len - context_rows
 UNION ALL

@@ -31,6 +31,8 @@ FROM scored WHERE candidate_log_prob > -1e30 AND abs(log_prob - parent_log_prob 
 UNION ALL
 SELECT id, 'log_probs', row, 'a number', log_prob::VARCHAR FROM scored WHERE isnan(log_prob) OR log_prob > 1e-4
 UNION ALL
+SELECT n.id, 'log_probs', n.row, 'a number', 'NaN' FROM node n JOIN traced t USING (id) WHERE n.row > 0 AND n.log_prob IS NULL AND t.log_probs IS NOT NULL
+UNION ALL
 SELECT id, 'node_tokens', row, candidate::VARCHAR, token::VARCHAR FROM scored WHERE token <> candidate
 UNION ALL
 SELECT id, 'ranks', min(row), 'ranks without a gap', list("rank" ORDER BY row)::VARCHAR

@@ -27,7 +27,7 @@ def put(cache, rows, seed=0):
     torch.manual_seed(seed)
     new = {layer: torch.randn(2, 3, 2, rows, 4) for layer in cache.index}
     for layer, (keys, values) in new.items():
-        cache.write(layer, cache.slots(rows), keys, values)
+        cache.write(layer, cache.place(rows), keys, values)
     return new
 
 
@@ -115,7 +115,7 @@ def test_a_part_of_the_batch_shares_the_memory(cache):
     part = cache.select(1, 2)
     assert part.batch == 1
     keys = torch.ones(1, 2, 3, 4)
-    part.write(1, part.slots(3), keys, keys)
+    part.write(1, part.place(3), keys, keys)
     part.commit([[0, 2]], {0: State(torch.ones(1, 3, 2, 3, 3), torch.ones(1, 3, 2, 5))})
     assert cache.known_lengths.tolist() == [0, 2, 0]
     assert cache.lengths.tolist() == [0, 2, 0]

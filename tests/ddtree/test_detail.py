@@ -168,10 +168,12 @@ def test_the_lowest_position_read_is_where_the_window_begins(run, kind):
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED])
 def test_gaps_are_those_of_the_raw_logits(run, monkeypatch, sampling):
-    from specdiag.ddtree import decode as loop
+    from specdiag.ddtree import passes
 
-    seen, verify = [], loop.verify
-    monkeypatch.setattr(loop, "verify", lambda *given: [seen.append(out := verify(*given)), out][1])
+    seen, verify = [], passes.verify
+    monkeypatch.setattr(
+        passes, "verify", lambda *given: [seen.append(out := verify(*given)), out][1]
+    )
     _, steps, _ = run("full", sampling=sampling, batch=1)
     for step, out in zip(steps, seen[-len(steps) :], strict=True):
         best = out.logits[0, : step.nodes + 1].topk(2).values

@@ -18,8 +18,9 @@ from specdiag.ddtree.architecture import (  # noqa: E402
     DraftArchitecture,
     Rope,
 )
-from specdiag.ddtree.conclusion import Cell, Expected, conclude, growth  # noqa: E402
+from specdiag.ddtree.conclusion import Cell, Expected, conclude  # noqa: E402
 from specdiag.ddtree.drafter import Drafter  # noqa: E402
+from specdiag.ddtree.estimate import growth  # noqa: E402
 from specdiag.ddtree.model import Target  # noqa: E402
 from specdiag.ddtree.pair import Pair  # noqa: E402
 from specdiag.errors import SpecdiagError  # noqa: E402

@@ -29,6 +29,7 @@ from specdiag.ddtree.commands.options import (
     TopP,
     app,
     check_sampling,
+    compiler_found,
     enough_memory,
     load_pair,
     mode_named,
@@ -89,6 +90,10 @@ def generate(
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = 1,
+    compile: Annotated[
+        bool,
+        typer.Option("--compile", help="Compile the passes first, for a minute; needs C++."),
+    ] = False,
 ) -> None:
     """Continue a text, and record how.
 
@@ -126,10 +131,11 @@ def generate(
         within("--depth-limit", depth_limit, 1, models.drafter.architecture.block_size - 1)
     requests = _requests(models, given, max_new_tokens, Sampling(temperature, top_p, seed))
     options = Options(
-        mode, budget, top_k, depth_limit, depth_bonus, models.stop_ids, mode, detail=detail
-    )
+        mode, budget, top_k, depth_limit, depth_bonus, models.stop_ids, mode, detail=detail,
+        backend="inductor" if compile else None,
+    )  # fmt: skip
     lines = file is not None and file.endswith(".jsonl")
-    with enough_memory(device):
+    with enough_memory(device), compiler_found(compile):
         _generate(models, requests, options, batch, trace, server_log, lines)
 
 

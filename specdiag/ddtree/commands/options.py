@@ -160,6 +160,27 @@ def enough_memory(device: str) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def compiler_found(wanted: bool) -> Iterator[None]:
+    """Say in three lines that the passes cannot be compiled here."""
+    if not wanted:
+        yield
+        return
+    from torch._dynamo.exc import TorchDynamoException
+
+    try:
+        yield
+    except TorchDynamoException as error:
+        why = next(
+            (line for line in str(error).splitlines() if line.strip()), "torch.compile failed"
+        )
+        raise SpecdiagError(
+            f"the passes cannot be compiled: {why.strip():.200}",
+            "--compile",
+            "install a C++ compiler (g++), or leave --compile out",
+        ) from None
+
+
 def mode_named(mode: str) -> str:
     """The name of a mode; dashes are as good as underscores."""
     from specdiag.ddtree.decode import MODES
