@@ -85,9 +85,7 @@ def test_a_row_that_the_target_did_not_choose_is_accused():
 
 def test_counters_are_shown_as_recorded_beside_the_path():
     lines = draw(changed(accepted_depth=7.0, commit_len=2.0))
-    assert (
-        lines[-2] == "recorded: accepted depth 7, commit length 2; path 0 1 4, bonus 4"
-    )
+    assert lines[-2] == "recorded: accepted depth 7, commit length 2; path 0 1 4, bonus 4"
 
 
 def test_without_target_choices_the_text_that_follows_decides():
@@ -105,7 +103,9 @@ def test_without_both_nothing_is_expected():
 
 
 def test_of_siblings_with_one_token_the_longer_path_is_expected():
-    step = changed(node_tokens=[7, 5, 5, 8, 9], parents=[-1, 0, 0, 2, 2], target_tokens=[5, 1, 9, 0, 4])
+    step = changed(
+        node_tokens=[7, 5, 5, 8, 9], parents=[-1, 0, 0, 2, 2], target_tokens=[5, 1, 9, 0, 4]
+    )
     assert marks(draw(step | {"accepted": [0, 2, 4]})) == {0: "*", 1: "", 2: "*", 3: "", 4: "*"}
 
 
@@ -161,7 +161,11 @@ def test_rows_that_hang_nowhere_are_named(parents, outside):
 
 
 def test_a_child_before_its_parent_is_drawn_below_it():
-    lines = draw(changed(parents=[-1, 4, 0, 1, 0], node_tokens=[7, 5, 6, 8, 9], target_tokens=[9, 1, 1, 1, 5]))
+    lines = draw(
+        changed(
+            parents=[-1, 4, 0, 1, 0], node_tokens=[7, 5, 6, 8, 9], target_tokens=[9, 1, 1, 1, 5]
+        )
+    )
     assert [row for row in marks(lines)] == [0, 2, 4, 1, 3]
     assert "path 0 4 1, bonus 1" in lines[-1]
 
@@ -248,7 +252,9 @@ def test_a_step_that_several_requests_have_is_the_first_of_them(specdiag):
         "warning: 3 requests have a step 2: this is the first's\n"
         " --> req-0, req-1, req-2\nhelp: name another with --request\n"
     )
-    other = specdiag("tree", SAMPLES / "healthy-tree-trace.jsonl", "--step", 2, "--request", "req-1")
+    other = specdiag(
+        "tree", SAMPLES / "healthy-tree-trace.jsonl", "--step", 2, "--request", "req-1"
+    )
     assert other.out.startswith("step 2 of request req-1 ") and other.err == ""
 
 

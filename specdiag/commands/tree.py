@@ -121,7 +121,9 @@ def _absent(filled: Store, step: int | None, request: str | None, run: str | Non
         {"run": run, "request": request},
     )
     if row["first"] is None:
-        return SpecdiagError(f"there is no step {step}", "--step", "steps without numbers count from 0")
+        return SpecdiagError(
+            f"there is no step {step}", "--step", "steps without numbers count from 0"
+        )
     return SpecdiagError(
         f"there is no step {step}", "--step", f"there are steps {row['first']} to {row['last']}"
     )
