@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdiag import __version__
-from specdiag.commands import tree
+from specdiag.commands import tree, whatif
 from specdiag.commands.options import Parsers, Paths
 from specdiag.ddtree import commands as ddtree
 from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
@@ -173,6 +173,7 @@ def query(
 
 
 app.command()(tree.tree)
+app.command()(whatif.whatif)
 
 
 # What analyze and check share

@@ -21,10 +21,10 @@ Parsers = Annotated[list[Path] | None, typer.Option(help="A folder (or file) wit
 
 
 @contextmanager
-def traced(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
-    """The files as a filled store that has steps; what could not be read goes to stderr.
+def filled_from(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
+    """The files as a filled store; what could not be read goes to stderr.
 
-    Raises SpecdiagError for a user's broken parser, and when no file holds a step.
+    Raises SpecdiagError for a user's broken parser.
     """
     from specdiag import diagnosis, source
 
@@ -34,16 +34,26 @@ def traced(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
     files = source.find(paths)
     try:
         filled = diagnosis.fill(files, found)
+        for notice in filled.notices:
+            typer.echo(str(notice), err=True)
+        yield filled
     finally:
         source.discard(files)
-    for notice in filled.notices:
-        typer.echo(str(notice), err=True)
-    if not filled.rows("SELECT 1 FROM step LIMIT 1"):
-        raise SpecdiagError(
-            "there is no step trace",
-            ", ".join(file.name for file in files[:3]),
-            "record one with `specdiag ddtree generate --trace`, or print one JSON object a step: "
-            "see `specdiag parsers flat_steps`",
-            NOTHING_READ,
-        )
-    yield filled
+
+
+@contextmanager
+def traced(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
+    """The same for files that hold steps.
+
+    Raises SpecdiagError when none of them does.
+    """
+    with filled_from(paths, parsers) as filled:
+        if not filled.rows("SELECT 1 FROM step LIMIT 1"):
+            raise SpecdiagError(
+                "there is no step trace",
+                ", ".join(paths[:3]),
+                "record one with `specdiag ddtree generate --trace`, or print one JSON object a "
+                "step: see `specdiag parsers flat_steps`",
+                NOTHING_READ,
+            )
+        yield filled
