@@ -157,6 +157,19 @@ def test_every_smaller_budget_is_the_tree_of_that_budget(world, answer, missing)
         assert one.commit_len.value == pytest.approx(world.mean(lambda n: one.budget))  # noqa: B023
 
 
+def test_trees_that_ran_out_of_candidates_count_as_they_are(world, answer):
+    """Without a recorded budget it is that of the largest tree."""
+    columns = ("node_tokens", "parents", "ranks", "log_probs", "target_tokens")
+    small = [
+        step | {key: step[key][:7] for key in columns} | {"nodes": 6} if n % 2 else step
+        for n, step in enumerate(world.steps)
+    ]
+    run = only(answer(without(small, "budget")))
+    assert (run.budget, run.steps) == (BUDGET, len(world.steps))
+    real = world.mean(lambda n: 6 if n % 2 else BUDGET)
+    assert run.budgets[-1].commit_len.value == pytest.approx(real)
+
+
 def test_the_walk_is_made_again_whatever_was_recorded(world, answer):
     early = [step | {"accepted": [0], "commit_len": 1} for step in world.steps]
     assert only(answer(early)).budgets[-1].commit_len.value == pytest.approx(

@@ -63,16 +63,16 @@ class Costs:
 
 TIMES = """
 WITH fact AS (
-    SELECT run, series % 256 AS cluster, unnest([-1, range]) AS scope, ms, head_ms, build_ms
+    SELECT run, series % 256 AS cluster, unnest([-1, range]) AS scope, ms, head_ms
     FROM what_step WHERE ms > 0 AND ms < 1e12
 ),
 summed AS (
     SELECT run, scope, cluster, count(*) AS n, sum(ms) AS ms,
-        sum(build_ms) AS build_ms, CASE WHEN count(head_ms) = count(*) THEN sum(head_ms) END AS head_ms
+        CASE WHEN count(head_ms) = count(*) THEN sum(head_ms) END AS head_ms
     FROM fact WHERE scope IS NOT NULL GROUP BY ALL
 )
 SELECT s.run, s.scope, any_value(r.batch) AS batch, any_value(r.budget) AS budget, count(*) AS units, sum(n)::BIGINT AS x, sum(ms) AS y,
-    sum(n * n) AS xx, sum(n * ms) AS xy, sum(ms * ms) AS yy, sum(build_ms) / sum(n) AS build_ms,
+    sum(n * n) AS xx, sum(n * ms) AS xy, sum(ms * ms) AS yy,
     CASE WHEN count(head_ms) = count(*) THEN sum(head_ms) / sum(n) END AS head_ms
 FROM summed s JOIN what_run r USING (run) GROUP BY s.run, s.scope
 """  # noqa: E501

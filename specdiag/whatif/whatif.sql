@@ -7,12 +7,16 @@
 
 -- Steps in few columns; `id` is the step's rowid, lists are read from `step` by it.
 CREATE OR REPLACE TEMP TABLE what_step AS
-WITH named AS (SELECT run, request, row_number() OVER () AS series FROM (SELECT DISTINCT run, request FROM step))
+WITH named AS (
+    SELECT run, request, row_number() OVER (ORDER BY run, request) AS series FROM (SELECT DISTINCT run, request FROM step)
+),
+-- Where no budget is recorded, the largest tree has it, and smaller ones ran out of candidates.
+largest AS (SELECT run, max(coalesce(nodes, len(parents) - 1, 0)) AS nodes FROM step GROUP BY run)
 SELECT s.rowid AS id, s.run, n.series,
     CASE WHEN ctx_len > 0 THEN floor(log2(ctx_len))::INTEGER END AS range,
     ctx_len, coalesce(batch, 1) AS batch, len(emitted) AS emits, source, line,
-    coalesce(nodes, len(parents) - 1, 0) AS nodes,
-    greatest(budget, coalesce(nodes, len(parents) - 1, 0)) AS budget,
+    coalesce(s.nodes, len(parents) - 1, 0) AS nodes,
+    greatest(coalesce(budget, l.nodes), s.nodes, len(parents) - 1) AS budget,
     top_k,
     -- Every row of a batch has the time of the whole step; its share is what its tokens cost.
     coalesce(step_ms, CASE WHEN verify_ms IS NOT NULL THEN coalesce(draft_ms, 0) + coalesce(topk_ms, 0) + coalesce(build_ms, 0)
@@ -24,7 +28,7 @@ SELECT s.rowid AS id, s.run, n.series,
          WHEN len(node_tokens) = len(parents) AND emitted IS NOT NULL THEN 'text'
          WHEN accepted IS NOT NULL THEN 'rows' END AS walk,
     coalesce(parents <> range(-1, len(parents) - 1), false) AS branches
-FROM step s JOIN named n ON n.run = s.run AND n.request IS NOT DISTINCT FROM s.request
+FROM step s JOIN named n ON n.run = s.run AND n.request IS NOT DISTINCT FROM s.request JOIN largest l ON l.run = s.run
 WHERE NOT coalesce(warmup, false);
 
 CREATE OR REPLACE TEMP TABLE what_path (id BIGINT, depth INTEGER, "row" INTEGER);
@@ -63,7 +67,7 @@ SELECT id, series, walked, tokens, CASE WHEN s.positions THEN ctx_len ELSE told 
 FROM placed JOIN sound s USING (run);
 
 CREATE OR REPLACE TEMP TABLE what_token AS
-SELECT series, place, any_value(token) AS token FROM (
+SELECT series, place, min(token) AS token FROM (
     SELECT x.series, x.start + unnest(range(1, x.tokens + 1)) AS place, unnest(s.emitted) AS token
     FROM what_text x JOIN step s ON s.rowid = x.id WHERE NOT x.walked AND x.tokens > 0
     UNION ALL
