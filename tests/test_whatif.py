@@ -216,6 +216,17 @@ def test_trees_out_of_order_answer_for_no_budget(world, answer):
     assert only(answer(world.steps)).order == "scores"
 
 
+def test_a_shadow_run_answers_for_the_chain_that_it_verified(world, answer):
+    chains = [
+        step | {"mode": "shadow_linear", "node_tokens": [7, *step["spine_tokens"]], "nodes": DEPTHS,
+                "parents": list(range(-1, DEPTHS)), "target_tokens": [*step["spine_tokens"], 1]}
+        for step in without(world.steps, "ranks", "log_probs")
+    ]  # fmt: skip
+    run = only(answer(chains))
+    assert run.shadow and run.order == "chain" and run.chain is None
+    assert [one.commit_len.value for one in run.budgets] == [2, 3, 4, 5, 6]
+
+
 def test_warm_up_is_no_step(world, answer):
     extra = [
         world.steps[0] | {"warmup": True, "accepted": [0], "target_tokens": [0] * (BUDGET + 1)}
@@ -324,6 +335,15 @@ def test_runs_of_another_batch_measure_another_cost(world, answer):
     run = named(answers)["b14"]
     assert run.costed == [14] and run.best is None
     assert all(one.bound for one in run.budgets[:-1]) and not run.budgets[-1].bound
+
+
+def test_a_few_steps_that_waited_say_nothing_about_a_width(world, answer):
+    slow = [
+        step | {"step_ms": 900.0, "verify_ms": 897.0} if n % 9 == 0 else step
+        for n, step in enumerate(arm(world, "b8", 8, 10.0))
+    ]
+    run = named(answer([*arm(world, "b4", 4, 8.0), *slow, *arm(world, "b14", 14, 22.0)]))["b14"]
+    assert run.budgets[7].step_ms == pytest.approx(13)
 
 
 def test_one_measured_width_gives_bounds_only(world, answer, specdiag, tmp_path):

@@ -32,6 +32,7 @@ NOTES = (
     "A commit length is exact for the starts that the run visited. A run of another budget visits "
     "others: where one is given, `measured` is its own commit length, and how far the prediction "
     "is from it.",
+    "A step is its median time; tokens per second are commit over step, without the time between.",
     "Intervals are those of 95 % over requests; with fewer than 5 there are none.",
 )
 
@@ -90,6 +91,8 @@ def _parts(run: Traced) -> Iterator[str]:
         yield _fill(ORDERS[run.order], "  ")
     if run.order == "assumed":
         yield _fill("nodes are taken to be in best-first order: no log-probabilities say so", "  ")
+    if run.shadow:
+        yield _fill("shadow-linear: these are lengths of the chain that it verified", "  ")
     if run.walk in WALKS:
         yield _fill(WALKS[run.walk], "  ")
     if run.budgets:
@@ -203,11 +206,11 @@ def _chain(run: Traced, chain: Chain) -> Iterator[str]:
     extra = chain.extra_ms.value
     text = f"a step takes {duration_ms(abs(extra) * run.batch)} {'longer' if extra > 0 else 'less'}"
     if extra > 0:
-        bought = chain.gain.value / extra
-        verdict = "it pays" if bought > chain.rate else "the chain is the faster"
+        text += f", so it buys {most}{figure(chain.gain.value / extra)} drafts a millisecond"
+    if chain.tree_rate is not None:
         text += (
-            f": {figure(bought)} drafts a millisecond, where the chain makes {figure(chain.rate)} "
-            f"tokens, so {verdict}"
+            f"; in all the tree makes {figure(chain.tree_rate)} tokens a millisecond, the chain "
+            f"{figure(chain.rate)}"
         )
     yield text
 

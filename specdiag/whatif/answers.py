@@ -58,7 +58,8 @@ class Chain:
     build_ms: float | None  # what the tree costs in any case
     against: str | None = None  # a run of the chain, for the times
     extra_ms: Estimate | None = None  # what a step takes longer than the chain's
-    rate: float | None = None  # tokens that the chain commits a millisecond
+    rate: float | None = None  # tokens that the chain commits a millisecond, in its own run
+    tree_rate: float | None = None  # and the tree
     measured: Estimate | None = None  # commit length of that run
 
 
@@ -106,6 +107,7 @@ class Traced:
     context: tuple[int, int] | None
     walk: str  # what the accepted paths are taken from: target, text, rows
     order: str  # scores, assumed, chain; or by_depth, unordered: no budget is a prefix
+    shadow: bool  # it verified a chain; of its trees only the candidates are recorded
     budgets: list[Budget] = field(default_factory=list)
     best: Best | None = None
     costed: list[int] = field(default_factory=list)  # budgets at which time was measured

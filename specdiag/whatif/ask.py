@@ -82,12 +82,12 @@ def _traced(row: dict[str, Any]) -> Traced:
     context = (row["ctx_min"], row["ctx_max"]) if row["ctx_min"] is not None else None
     return Traced(
         row["run"], row["steps"], row["requests"], row["budget"], row["branches"], row["batch"],
-        context, row["walk"], order,
+        context, row["walk"], order, row["shadow"],
     )  # fmt: skip
 
 
 _RUNS = """
-SELECT w.*, coalesce(c.bonus <> 0, false) AS depth_bonus FROM what_run w
+SELECT w.*, coalesce(c.bonus <> 0, false) AS depth_bonus, r.shadow FROM what_run w JOIN run r USING (run)
 LEFT JOIN (SELECT run, max(TRY_CAST(value AS DOUBLE)) AS bonus FROM config WHERE key = 'depth_bonus' GROUP BY run) c USING (run)
 WHERE w.steps > 0 AND w.budget > 0 ORDER BY w.run
 """  # noqa: E501

@@ -72,22 +72,23 @@ def chains(runs: dict[str, Traced], filled: Store, costs: Costs) -> None:
             one for one in against[run.run]
             if one in runs and runs[one].batch == run.batch and costs.ms(one)
         ]  # fmt: skip
-        timed = _timed(run.run, others[0], runs, costs) if others else {}
+        timed = _timed(run, runs[others[0]], tree.plus(1), costs) if others else {}
         run.chain = Chain(
             chain.plus(1), row["exact"], row["open"], row["n"], tree.plus(1), gain,
             row["better"], row["worse"], row["build_ms"], **timed,
         )  # fmt: skip
 
 
-def _timed(run: str, other: str, runs: dict[str, Traced], costs: Costs) -> dict[str, Any]:
+def _timed(run: Traced, other: Traced, tree: Estimate, costs: Costs) -> dict[str, Any]:
     """The times of a tree beside those of a run of the chain."""
-    own, its = costs.ms(run), costs.ms(other)
-    commit_len = runs[other].budgets[-1].commit_len if runs[other].budgets else None
-    if own is None or its is None or commit_len is None:
+    own, its = costs.ms(run.run), costs.ms(other.run)
+    if own is None or its is None or not other.budgets:
         return {}
+    tree = run.budgets[-1].commit_len if run.budgets else tree
+    chain = other.budgets[-1].commit_len
     return {
-        "against": other, "extra_ms": difference(own, its), "measured": commit_len,
-        "rate": commit_len.value / its.value,
+        "against": other.run, "measured": chain, "extra_ms": difference(own, its),
+        "rate": chain.value / its.value, "tree_rate": tree.value / own.value,
     }  # fmt: skip
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from specdiag.store import Store
-from specdiag.whatif.estimate import Cost, Estimate, Point, ratio
+from specdiag.whatif.estimate import FEWEST as REQUESTS
+from specdiag.whatif.estimate import Cost, Estimate, Point
 
 ALL = -1  # the scope of all contexts; the others are powers of two
 FEWEST = 30  # steps of a context range that is told
@@ -24,7 +26,7 @@ class Costs:
     def ms(self, run: str, scope: int = ALL) -> Estimate | None:
         """A step's time over the size of its batch."""
         row = self.rows.get((run, scope))
-        return ratio(row) if row else None
+        return _median(row, "ms", "error") if row else None
 
     def batch(self, run: str) -> int:
         row = self.rows.get((run, ALL))
@@ -49,32 +51,43 @@ class Costs:
         """The cost by width without what a step takes before there is a tree, and that."""
         if (run, scope) not in self.known:
             rows = [self.rows[one, scope] for one in self._arms(run) if (one, scope) in self.rows]
-            rows = [row for row in rows if scope == ALL or row["x"] >= FEWEST]
+            rows = [row for row in rows if scope == ALL or row["steps"] >= FEWEST]
             # Where a run does not tell its stages, whole steps are compared.
             split = all(row["head_ms"] is not None for row in rows)
+            name, error = ("tail_ms", "tail_error") if split else ("ms", "error")
             points = [
-                Point(row["budget"] + 1, found.plus(-row["head_ms"] if split else 0.0), row["x"])
-                for row in rows if (found := ratio(row)) is not None
-            ]  # fmt: skip
+                Point(row["budget"] + 1, _median(row, name, error), row["steps"]) for row in rows
+            ]
             own = self.rows.get((run, scope))
             self.known[run, scope] = Cost(points), own["head_ms"] if own and split else 0.0
         return self.known[run, scope]
 
 
+def _median(row: dict[str, Any], name: str, error: str) -> Estimate:
+    enough = row["units"] >= REQUESTS
+    return Estimate(row[name], row[error] if enough else None, row["units"])
+
+
+# Medians: a step that waited for something else says nothing about its width. Their errors come
+# from the medians of requests, just as robustly: that of a median, with the spread by deviations.
 TIMES = """
 WITH fact AS (
-    SELECT run, series % 256 AS cluster, unnest([-1, range]) AS scope, ms, head_ms
+    SELECT run, series % 256 AS cluster, unnest([-1, range]) AS scope, ms, head_ms, ms - head_ms AS tail_ms
     FROM what_step WHERE ms > 0 AND ms < 1e12
 ),
-summed AS (
-    SELECT run, scope, cluster, count(*) AS n, sum(ms) AS ms,
-        CASE WHEN count(head_ms) = count(*) THEN sum(head_ms) END AS head_ms
-    FROM fact WHERE scope IS NOT NULL GROUP BY ALL
+request AS (SELECT run, scope, cluster, median(ms) AS ms, median(tail_ms) AS tail_ms FROM fact WHERE scope IS NOT NULL GROUP BY ALL),
+spread AS (
+    SELECT run, scope, count(*) AS units, 1.2533 * 1.4826 * mad(ms) / sqrt(count(*)) AS error,
+        1.2533 * 1.4826 * mad(tail_ms) / sqrt(count(*)) AS tail_error
+    FROM request GROUP BY run, scope
+),
+whole AS (
+    SELECT run, scope, count(*) AS steps, median(ms) AS ms,
+        CASE WHEN count(head_ms) = count(*) THEN median(head_ms) END AS head_ms, median(tail_ms) AS tail_ms
+    FROM fact WHERE scope IS NOT NULL GROUP BY run, scope
 )
-SELECT s.run, s.scope, any_value(r.batch) AS batch, any_value(r.budget) AS budget, count(*) AS units, sum(n)::BIGINT AS x, sum(ms) AS y,
-    sum(n * n) AS xx, sum(n * ms) AS xy, sum(ms * ms) AS yy,
-    CASE WHEN count(head_ms) = count(*) THEN sum(head_ms) / sum(n) END AS head_ms
-FROM summed s JOIN what_run r USING (run) GROUP BY s.run, s.scope
+SELECT w.*, s.units, s.error, s.tail_error, r.batch, r.budget
+FROM whole w JOIN spread s USING (run, scope) JOIN what_run r USING (run)
 """  # noqa: E501
 
 ARMS = """

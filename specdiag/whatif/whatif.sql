@@ -16,7 +16,8 @@ SELECT s.rowid AS id, s.run, n.series,
     CASE WHEN ctx_len > 0 THEN floor(log2(ctx_len))::INTEGER END AS range,
     ctx_len, coalesce(batch, 1) AS batch, len(emitted) AS emits, source, line,
     coalesce(s.nodes, len(parents) - 1, 0) AS nodes,
-    greatest(coalesce(budget, l.nodes), s.nodes, len(parents) - 1) AS budget,
+    -- The budget of a shadow run is that of a tree which it does not verify.
+    greatest(CASE WHEN mode ILIKE '%shadow%' THEN l.nodes ELSE coalesce(budget, l.nodes) END, s.nodes, len(parents) - 1) AS budget,
     top_k,
     -- Every row of a batch has the time of the whole step; its share is what its tokens cost.
     coalesce(step_ms, CASE WHEN verify_ms IS NOT NULL THEN coalesce(draft_ms, 0) + coalesce(topk_ms, 0) + coalesce(build_ms, 0)
