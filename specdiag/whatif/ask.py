@@ -134,7 +134,13 @@ def _budgets(run: Traced, kept: dict[int, Estimate], costs: Costs, scope: int) -
         ms = exact or most
         speed = quotient(commit_len, ms, 1000) if ms else None
         found.append(
-            Budget(budget, commit_len, ms.value * run.batch if ms else None, speed, exact is None)
+            Budget(
+                budget,
+                commit_len,
+                ms.value * run.batch if ms else None,
+                speed,
+                exact is None and ms is not None,
+            )
         )
     return found
 
