@@ -98,7 +98,8 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
             notices += _set_aside(db, identity, dict(given), unlike)
             db.execute("INSERT INTO replay BY NAME FROM found")
     db.execute(
-        "DELETE FROM replay WHERE identity IN ? AND run IN (SELECT run FROM setting WHERE simulated)",
+        """DELETE FROM replay
+           WHERE identity IN ? AND run IN (SELECT run FROM setting WHERE simulated)""",
         [CHOSEN],
     )
     for view in ("hit", "node", "traced"):
@@ -118,6 +119,8 @@ def _unnest(db: duckdb.DuckDBPyConnection) -> None:
     counts = db.execute(f"SELECT {', '.join(f'count({one})' for one in lists)} FROM traced")
     (found,) = counts.fetchall()
     given = {one for one, count in zip(lists, found, strict=True) if count}
+    if "parents" not in given:
+        given = set()  # and there are no rows at all
 
     above = {name: f"all_{of}[parent + 1]" for name, of in _AT_PARENT.items() if of in given}
     own = {name: f"unnest({of})" for name, of in _NODE.items() if of in given}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import random
 
+import correct
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import correct
 from specdiag import bundled, diagnosis, parser, replay, source
 
 PARSERS = [parser.load(path) for path in sorted(bundled.PARSERS.glob("*.toml"))]
@@ -155,8 +155,8 @@ MUTATIONS = {
     "cache rows of the chain": (change(kv_source=lambda s: [row + 1 for row in s["kv_source"]]), "commit", "kv_source"),
     "a state by count": (change(state_row=lambda s: s["state_row"] + 1), "commit", "state_row"),
     "a sibling's state": (at("state_sources", -1, plus(1)), "commit", "state_sources"),
-    "bytes of other rows": (change(checksums=lambda s: s["checksums"] | {"kv_after": s["checksums"]["kv_after"][::-1] + [1]}), "commit", "kv_after"),
-    "features of other rows": (change(checksums=lambda s: s["checksums"] | {"feature_in": s["checksums"]["feature_in"][::-1] + [1]}), "commit", "feature_in"),
+    "bytes of other rows": (change(checksums=lambda s: s["checksums"] | {"kv_after": [*s["checksums"]["kv_after"][::-1], 1]}), "commit", "kv_after"),
+    "features of other rows": (change(checksums=lambda s: s["checksums"] | {"feature_in": [*s["checksums"]["feature_in"][::-1], 1]}), "commit", "feature_in"),
     "text that is not the target's": (at("oracle_tokens", 0, plus(1)), "oracle", "emitted"),
 }  # fmt: skip
 
