@@ -40,6 +40,7 @@ class Finding:
     impact: float | None
     values: dict[str, Any]
     evidence: list[Evidence]
+    step: dict[str, Any] | None = None  # of a traced step that proves it, the columns of table step
     explained_by: str | None = None
 
 
@@ -155,9 +156,20 @@ def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
                     Evidence(filled.readings[source].source.name, line, texts[source, line])
                     for source, line in hit.places[:QUOTED] if (source, line) in texts
                 ],
+                step=_step(hit, filled),
             )
         )  # fmt: skip
     return findings
+
+
+def _step(hit: Hit, filled: Store) -> dict[str, Any] | None:
+    """The step that a finding tells of, if it names one."""
+    if hit.values.get("step") is None or not hit.places:
+        return None
+    rows = filled.rows(
+        "SELECT * FROM step WHERE source = ? AND line = ? AND len(parents) > 0", [*hit.places[0]]
+    )
+    return rows[0] if rows else None
 
 
 def _quote(hits: list[Hit], filled: Store) -> dict[tuple[int, int], str]:

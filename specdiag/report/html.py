@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from specdiag import __version__
+from specdiag import __version__, drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Run
 from specdiag.report import table, text
 from specdiag.report.text import visible
@@ -49,7 +49,7 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "prose": _prose, "figure": text.figure, "named": text.named, "things": text.count,
         "severities": text.severities, "by_file": _by_file, "compact": _compact,
-        "share": text.share,
+        "share": text.share, "drawn": _drawn,
     }  # fmt: skip
     return environment
 
@@ -69,6 +69,10 @@ def _prose(words: str) -> Markup:
 
 def _compact(values: dict[str, Any]) -> dict[str, str]:
     return {name: text.figure(value) for name, value in values.items() if value is not None}
+
+
+def _drawn(step: dict[str, Any]) -> Markup:
+    return Markup("\n".join(str(escape(visible(line, LONGEST))) for line in drawing.draw(step)))
 
 
 def _by_file(evidence: list[Evidence]) -> list[tuple[str, list[Evidence]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from specdiag import __version__
+from specdiag import __version__, drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
 from specdiag.report import table, text
 from specdiag.report.text import Group, visible
@@ -93,6 +93,9 @@ def _finding(finding: Finding) -> Iterator[str]:
     if values:
         yield ""
         yield "Values: " + ", ".join(values)
+    if finding.step is not None:
+        yield ""
+        yield from _fence(drawing.draw(finding.step))
     if finding.evidence:
         yield ""
         yield from _fence(_quote(one) for one in finding.evidence)

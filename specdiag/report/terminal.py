@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from specdiag import drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
 from specdiag.report import table, text
 from specdiag.report.text import Group, visible
@@ -20,6 +21,7 @@ STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cya
 PROOFS = 2  # lines quoted a finding; the other reports have more
 QUOTED = 230  # characters of a line
 ROWS = 40  # runs in the table
+DRAWN = 18  # lines of a step's drawing; of a longer one the last two are told
 
 
 def width() -> int:
@@ -103,6 +105,10 @@ def _one(console: Console, finding: Finding) -> None:
     _say(console, f"what   {visible(finding.message, 1000)}", style="bold")
     if finding.impact:
         _say(console, f"costs  about {text.share(round(finding.impact, 2))} of the throughput")
+    if finding.step is not None:
+        lines = drawing.draw(finding.step)
+        for line in lines if len(lines) <= DRAWN else lines[-2:]:
+            console.print(Text(f"         {line}".rstrip()), soft_wrap=True)
     for proof in finding.evidence[:PROOFS]:
         _quote(console, proof)
 
