@@ -6,7 +6,7 @@ import duckdb
 import polars as pl
 
 from specdiag.parser import TABLES
-from specdiag.records import Handover
+from specdiag.shapes import Handover
 
 DATA = TABLES
 LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
