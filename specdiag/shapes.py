@@ -23,7 +23,8 @@ class Handover:
         self.frame = frame
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.frame.__arrow_c_stream__(requested_schema)
+        # As a structure it goes out piece by piece; polars would copy a frame's pieces together.
+        return self.frame.to_struct("").__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,16 @@ def keys(
     """Every key path of the records down to where fields may be, and on how many lines it is."""
     sets = frame.group_by("keys").agg(pl.len().alias("lines"), pl.col("text").first())
     db.register("sets", Handover(sets))
+    paths = ["", *sorted(inner(parser, event))]
+    rows = db.execute(
+        f"""SELECT path, key, sum(lines)::BIGINT FROM (
+            SELECT lines, path, unnest(names) AS key FROM (
+            SELECT lines, unnest(range({len(paths)})) AS path,
+                unnest(json_keys(text, {_list(paths)})) AS names FROM sets)) GROUP BY path, key"""
+    ).fetchall()
     found: Counter[str] = Counter()
-    for path in ["", *sorted(inner(parser, event))]:
-        rows = db.execute(
-            "SELECT key, sum(lines)::BIGINT FROM "
-            f"(SELECT unnest(json_keys(text, {_path(path)})) AS key, lines FROM sets) GROUP BY key"
-        ).fetchall()
-        for key, count in rows:
-            found[f"{path}.{key}" if path else key] += count
+    for at, key, count in rows:
+        found[f"{paths[at]}.{key}" if paths[at] else key] += count
     return found
 
 
