@@ -70,7 +70,10 @@ def _whole(line: str) -> bool:
 
 def _has_key(text: str, path: str) -> bool:
     key, _, value = path.partition("=")
-    found = rf'"{re.escape(key.rpartition(".")[2])}"\s*:'
+    key = key.rpartition(".")[2]
+    if f'"{key}"' not in text:  # a search for literal text is the faster one
+        return False
+    found = rf'"{re.escape(key)}"\s*:'
     return re.search(found + (rf'\s*"?{re.escape(value)}\b' if value else ""), text) is not None
 
 
