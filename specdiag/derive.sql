@@ -46,22 +46,28 @@ GROUP BY run;
 -- Steps -----------------------------------------------------------------------------------------
 
 -- Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
+-- Several threads would fill pieces of their own and copy them together: twice the work.
+SET threads = 1;
 INSERT INTO step BY NAME
 WITH ended AS (
-    SELECT arg_max(s.number, {'place': p.place, 'line': s.line}) AS number
+    SELECT arg_max(s.number, p.place * 1000000000000 + s.line) AS number
     FROM raw.step s JOIN part p ON p.source = s.source AND p.life = s.life AND p.arm = coalesce(s.arm, '')
     GROUP BY p.run, s.request
 )
-SELECT p.run, s.* EXCLUDE (number, life, arm) REPLACE (
-    CASE WHEN len(s.depths) = len(s.parents) - 1 THEN list_concat([0], s.depths) ELSE s.depths END AS depths,
-    CASE WHEN len(s.node_tokens) = len(s.parents) - 1
-         THEN list_concat([s.root], s.node_tokens) ELSE s.node_tokens END AS node_tokens,
-    CASE WHEN s.parents IS NOT NULL THEN len(s.parents) - 1 ELSE s.nodes END AS nodes,
-    s.finish IS NOT NULL OR e.number IS NOT NULL AS last
-)
-FROM raw.step s
-JOIN part p ON p.source = s.source AND p.life = s.life AND p.arm = coalesce(s.arm, '')
-LEFT JOIN ended e ON e.number = s.number;
+SELECT COLUMNS(lambda name: name NOT IN getvariable('empty_step_columns'))
+FROM (
+    SELECT p.run, s.* EXCLUDE (number, life, arm) REPLACE (
+        CASE WHEN len(s.depths) = len(s.parents) - 1 THEN list_concat([0], s.depths) ELSE s.depths END AS depths,
+        CASE WHEN len(s.node_tokens) = len(s.parents) - 1
+             THEN list_concat([s.root], s.node_tokens) ELSE s.node_tokens END AS node_tokens,
+        CASE WHEN s.parents IS NOT NULL THEN len(s.parents) - 1 ELSE s.nodes END AS nodes,
+        s.finish IS NOT NULL OR e.number IS NOT NULL AS last
+    )
+    FROM raw.step s
+    JOIN part p ON p.source = s.source AND p.life = s.life AND p.arm = coalesce(s.arm, '')
+    LEFT JOIN ended e ON e.number = s.number
+);
+RESET threads;
 
 -- Decode lines ------------------------------------------------------------------------------------
 
@@ -235,6 +241,10 @@ WHERE ctx_len > 0 AND ms > 0;
 INSERT INTO time_sample
 SELECT run, source, line, kind, true, any_value(ctx_len), any_value(running), 'step', sum(ms)
 FROM time_sample
+WHERE (source, line) IN (
+    SELECT (source, line) FROM step WHERE NOT coalesce(step_ms > 0, false)
+    UNION ALL SELECT (source, line) FROM acceptance WHERE NOT coalesce(step_ms > 0, false)
+)
 GROUP BY run, source, line, kind
 HAVING NOT bool_or(stage = 'step') AND count(*) >= 2;
 
@@ -284,10 +294,12 @@ WITH accept AS (
         row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request', 'benchmark'], kind)) AS nth
     FROM commit_sample GROUP BY run, kind
 ),
-timed AS (
-    SELECT run, median(ms) AS step_ms, bool_or(measured) AS measured, min(ctx_len) AS ctx_min, max(ctx_len) AS ctx_max
-    FROM (SELECT *, max(measured::INTEGER) OVER (PARTITION BY run) AS best FROM time_sample WHERE stage = 'step')
-    WHERE measured::INTEGER = best GROUP BY run
+timed AS (  -- of computed times only where none was measured
+    SELECT run, bool_or(measured) AS measured,
+        coalesce(median(ms) FILTER (measured), median(ms)) AS step_ms,
+        coalesce(min(ctx_len) FILTER (measured), min(ctx_len)) AS ctx_min,
+        coalesce(max(ctx_len) FILTER (measured), max(ctx_len)) AS ctx_max
+    FROM time_sample WHERE stage = 'step' GROUP BY run
 ),
 decoded AS (  -- data-parallel ranks serve side by side; other ranks repeat each other
     SELECT run, sum(tokens_per_s) AS tokens_per_s, sum(running) AS running, min(ctx_min) AS ctx_min, max(ctx_max) AS ctx_max,
@@ -302,9 +314,11 @@ decoded AS (  -- data-parallel ranks serve side by side; other ranks repeat each
 ),
 stepped AS (
     SELECT run, count(*) AS rows, mode(upper(coalesce(algorithm, mode))) AS executed,
-        bool_or(mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%'
-            OR (budget IS NOT NULL AND NOT coalesce(mode, algorithm, '') SIMILAR TO '(?i).*(linear|chain|dflash).*')
-            OR len(list_distinct(parents)) < len(parents)) AS tree,
+        bool_or(CASE  -- the lists are looked at last
+            WHEN mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%' THEN true
+            WHEN budget IS NOT NULL AND NOT coalesce(mode, algorithm, '') SIMILAR TO '(?i).*(linear|chain|dflash).*' THEN true
+            ELSE len(list_distinct(parents)) < len(parents)
+        END) AS tree,
         bool_or(mode ILIKE 'shadow%') AS shadow,
         mode(upper(coalesce(algorithm_requested, algorithm, mode))) AS requested,
         max(commit_len) > 1 OR max(nodes) > 0 OR bool_or(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 
 import duckdb
+import polars as pl
 
-from specdiag import records
+from specdiag import records, shapes
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.source import Source
 
@@ -40,27 +41,24 @@ def read(file: Source, parser: Parser) -> Parsed:
     db = records.connection()
     try:
         event = _main(parser, _columns(file))
-        db.execute(
-            f"CREATE OR REPLACE TEMP TABLE block AS {_rows()} LIMIT {MOST_ROWS + 1}", [_path(file)]
-        )
+        frame = pl.DataFrame(db.sql(f"{_rows()} LIMIT {MOST_ROWS + 1}", params=[_path(file)]))
     except (duckdb.Error, UnicodeError) as error:
         file.warn(f"this Parquet file cannot be read: {_first(error)}", "write it again")
         return parsed
-    ((rows,),) = db.execute("SELECT count(*) FROM block").fetchall()
-    if rows > MOST_ROWS:
-        db.execute(f"DELETE FROM block WHERE line > {MOST_ROWS}")
-        rows = MOST_ROWS
+    if frame.height > MOST_ROWS:
+        frame = frame.head(MOST_ROWS)
         file.warn(f"only the first {MOST_ROWS:,} rows are read", "write it in several files")
-    parsed.lines = rows
-    parsed.refused = records.too_new(db, parser)
-    if not rows:
+    parsed.lines = frame.height
+    if not frame.height:
         file.warn("this Parquet file has no rows", "record some steps")
-    if parsed.refused or not rows:
         return parsed
-    parsed.understood = rows
+    found = shapes.look(db, parser, frame)
+    parsed.refused = shapes.too_new(parser, found)
+    if parsed.refused:
+        return parsed
+    parsed.understood = frame.height
     file.quoted = lambda lines: _quote(file, lines)
-    keys = records.keys_of(db, "block", parser, event)
-    records.project(db, parser, event, "block", keys, parsed)
+    records.project(db, parser, event, found.frame, parsed)
     return parsed
 
 
@@ -72,8 +70,7 @@ def _main(parser: Parser, columns: list[str]) -> Event:
 
 def _rows() -> str:
     return (
-        "SELECT row_number() OVER () AS line, to_json(t)::VARCHAR AS text, true AS valid "
-        "FROM read_parquet($1) t"
+        "SELECT row_number() OVER () AS line, to_json(t)::VARCHAR AS text FROM read_parquet($1) t"
     )
 
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections import Counter
 from collections.abc import Set
 from typing import Any
 
 import duckdb
 import polars as pl
 
-from specdiag import lines
+from specdiag import lines, shapes
 from specdiag.parser import Event, Field, Parsed, Parser
+from specdiag.shapes import Handover
 
 SQL_TYPES: dict[str, Any] = {
     "int": "DOUBLE",  # 7.0 is an integer, too; converted once it is known to be finite
@@ -50,16 +50,6 @@ def connection() -> duckdb.DuckDBPyConnection:
     return found
 
 
-class Handover:
-    """A frame that DuckDB scans in place: only this method, or it would ask for pyarrow."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = frame
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.frame.__arrow_c_stream__(requested_schema)
-
-
 def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
     """How many of the first records have the keys of this format, and how many keys that takes."""
     texts = [line for line in head if line.lstrip().startswith("{")]
@@ -80,7 +70,10 @@ def _whole(line: str) -> bool:
 
 def _has_key(text: str, path: str) -> bool:
     key, _, value = path.partition("=")
-    found = rf'"{re.escape(key.rpartition(".")[2])}"\s*:'
+    key = key.rpartition(".")[2]
+    if f'"{key}"' not in text:  # a search for literal text is the faster one
+        return False
+    found = rf'"{re.escape(key)}"\s*:'
     return re.search(found + (rf'\s*"?{re.escape(value)}\b' if value else ""), text) is not None
 
 
@@ -92,61 +85,35 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     if not frame.height:
         return parsed
     db = connection()
-    db.register("text_block", Handover(frame))
-    db.execute(
-        """CREATE OR REPLACE TEMP TABLE block AS
-           SELECT line, text, json_valid(text) AND text LIKE '%{%' AS valid FROM text_block"""
-    )
-    db.unregister("text_block")
-    broken = db.execute("SELECT line, text FROM block WHERE NOT valid ORDER BY line").fetchall()
-    parsed.strangers = [(number, text) for number, text in broken[:SHOWN]]
-    parsed.understood = parsed.lines - len(broken)
-    db.execute("DELETE FROM block WHERE NOT valid")
-    parsed.refused = too_new(db, parser)
+    found = shapes.look(db, parser, frame)
+    parsed.strangers = found.broken.head(SHOWN).rows()
+    parsed.understood = found.frame.height
+    parsed.refused = shapes.too_new(parser, found)
     if parsed.refused:
         return parsed
     for event in parser.events:
-        _event(db, parser, event, parsed)
+        kind = found.kind(event)
+        if not kind.height:
+            continue
+        if event.style == "arguments":
+            _arguments(db, parser, event, kind, parsed)
+        else:
+            project(db, parser, event, kind, parsed)
     return parsed
 
 
-def too_new(db: duckdb.DuckDBPyConnection, parser: Parser) -> str:
-    """Why the records of the block cannot be read, if a later specdiag wrote them."""
-    if not parser.version:
-        return ""
-    key, supported = parser.version
-    query = f"SELECT max(TRY_CAST(json_extract_string(text, '$.{key}') AS DOUBLE)) FROM block"
-    ((found,),) = db.execute(query).fetchall()
-    if found is None or found < supported + 1:
-        return ""
-    return f"{key} version {found:g} is newer than {supported}, the one read here"
-
-
-def _event(db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, parsed: Parsed) -> None:
-    where = " AND ".join(
-        f"json_extract_string(text, '$.{key}') = '{value}'" for key, value in event.where.items()
-    )
-    view = f"(SELECT line, text FROM block WHERE {where or 'true'})"
-    if event.style == "arguments":
-        _arguments(db, parser, event, view, parsed)
-        return
-    keys = keys_of(db, view, parser, event)
-    if not keys:
-        return
-    project(db, parser, event, view, keys, parsed)
-
-
 def _arguments(
-    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, view: str, parsed: Parsed
+    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, kind: pl.DataFrame, parsed: Parsed
 ) -> None:
     """Every key of the record, or of the object inside it, as a row (key, value)."""
     path = f", '$.{event.inside}'" if event.inside else ""
     inner = f"json_extract(text, '$.{event.inside}')" if event.inside else "text"
     arms = ", ".join(f"json_extract_string(text, '$.{key}')" for key in parser.arm)
+    db.register("records", Handover(kind))
     rows = db.sql(
         f"""SELECT line, key, json_extract_string({inner}, '$."' || key || '"') AS value,
             {f"concat_ws(' ', {arms})" if arms else "NULL::VARCHAR"} AS arm
-            FROM (SELECT line, text, unnest(json_keys(text{path})) AS key FROM {view})
+            FROM (SELECT line, text, unnest(json_keys(text{path})) AS key FROM records)
             WHERE key NOT LIKE '%"%'"""
     )
     frame = pl.DataFrame(rows)
@@ -155,28 +122,11 @@ def _arguments(
     parsed.add(event.table, frame.drop_nulls("value"))
 
 
-def keys_of(db: duckdb.DuckDBPyConnection, view: str, parser: Parser, event: Event) -> Counter[str]:
-    """Every key path of the records down to where fields may be, and on how many lines it is."""
-    inner = {root for root in parser.roots if root}
-    inner |= {name.rpartition(".")[0] for one in event.fields for name in one.names if "." in name}
-    inner |= {f"{root}.{path}" for root in parser.roots if root for path in inner if path != root}
-    inner |= {path for kept in event.rest for path in kept.inside}
-    found: Counter[str] = Counter()
-    for path in ["", *sorted(inner)]:
-        keys = f"json_keys(text, '$.{path}')" if path else "json_keys(text)"
-        rows = db.execute(
-            f"SELECT key, count(*) FROM (SELECT unnest({keys}) AS key FROM {view}) GROUP BY key"
-        ).fetchall()
-        for key, count in rows:
-            found[f"{path}.{key}" if path else key] += count
-    return found
-
-
 def project(
-    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, view: str,
-    keys: Counter[str], parsed: Parsed,
-) -> None:  # fmt: skip
-    """Read the event's fields from records with these keys into `parsed`."""
+    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, kind: pl.DataFrame, parsed: Parsed
+) -> None:
+    """Read the event's fields from its records into `parsed`."""
+    keys = shapes.keys(db, parser, event, kind)
     leaves: dict[str, str] = {}
     names = _Names()
     found: list[tuple[Field, list[str]]] = []
@@ -219,21 +169,26 @@ def project(
         columns.append(f"to_json(struct_pack({pairs})) AS extra")
     arm = [key for key in parser.arm if key in keys]
     if arm:
-        parts = ", ".join(f"json_extract_string(text, '$.{key}')" for key in arm)
+        parts = ", ".join(_arm(key, leaves, names) for key in arm)
         columns.append(f"concat_ws(' ', {parts}) AS arm")
-    frame = _frame(db, event, columns, _structure(leaves, mixed), view)
+    frame = _frame(db, event, columns, _structure(leaves, mixed), kind)
     if event.starts:
         parsed.starts += frame.get_column("line").to_list()
     parsed.add(event.table, frame)
 
 
 def _frame(
-    db: duckdb.DuckDBPyConnection, event: Event, columns: list[str], structure: str, view: str
+    db: duckdb.DuckDBPyConnection,
+    event: Event,
+    columns: list[str],
+    structure: str,
+    kind: pl.DataFrame,
 ) -> pl.DataFrame:
     """The rows that have any of the columns that the event asks for."""
+    db.register("records", Handover(kind))
     rows = db.sql(
         f"SELECT line, {', '.join(columns)} FROM "
-        f"(SELECT line, text, from_json(text, '{structure}') AS r FROM {view})"
+        f"(SELECT line, text, from_json(text, '{structure}') AS r FROM records)"
     )
     constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
     frame = pl.DataFrame(rows).with_columns(constants)
@@ -257,6 +212,15 @@ class _Names:
             return False
         self.spelled.update((place.lower(), place) for place in places)
         return True
+
+
+def _arm(key: str, leaves: dict[str, str], names: _Names) -> str:
+    """The text at a key, read with the other fields where these leave it a place."""
+    is_object = any(key in _parents(leaf) for leaf in leaves)
+    if is_object or leaves.get(key, "text") != "text" or not names.take(key):
+        return f"json_extract_string(text, '$.{key}')"
+    leaves[key] = "text"
+    return _access(key)
 
 
 def _finite(one: Field, values: str) -> str:

@@ -10,7 +10,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -200,8 +200,7 @@ def blocks(
         while giant := _giant(data, longest):
             start, end = giant
             if start:
-                yield from _parts(data[:start], line)
-                line += data.count(b"\n", 0, start)
+                line = yield from _parts(data[:start], line)
             source.warn(
                 f"a line of more than {longest / (1 << 20):g} MB is skipped",
                 "the lines around it are read",
@@ -214,21 +213,22 @@ def blocks(
         cut = _cut(data, boundary)
         rest = data[cut:]
         if cut:
-            yield from _parts(data[:cut], line)
-            line += data.count(b"\n", 0, cut)
+            line = yield from _parts(data[:cut], line)
     if rest:
         yield Block(rest, line)
 
 
-def _parts(data: bytes, line: int) -> Iterator[Block]:
-    """Whole lines as a block, or as several where they are very many."""
-    size = len(data) // (data.count(b"\n") // MOST_LINES + 1) + 1
-    start = 0
+def _parts(data: bytes, line: int) -> Generator[Block, None, int]:
+    """Whole lines as a block, or as several where they are very many; the line after them."""
+    count = data.count(b"\n")
+    size = len(data) // (count // MOST_LINES + 1) + 1
+    start, first = 0, line
     while start < len(data):
         end = data.find(b"\n", start + size - 1) + 1 or len(data)
         part = data[start:end]
-        yield Block(part, line)
-        start, line = end, line + part.count(b"\n")
+        yield Block(part, first)
+        start, first = end, first + (part.count(b"\n") if end < len(data) else 0)
+    return line + count
 
 
 def _giant(data: bytes, longest: int) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ import duckdb
 import polars as pl
 
 from specdiag.parser import TABLES
-from specdiag.records import Handover
+from specdiag.shapes import Handover
 
 DATA = TABLES
 LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
@@ -24,6 +24,7 @@ class Staging:
         self.columns: dict[str, dict[str, str]] = {}
         self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in DATA}
         self.rows: dict[str, int] = dict.fromkeys(DATA, 0)
+        self.filled: dict[str, set[str]] = {table: set() for table in DATA}
         self.copied: set[str] = set()
         db.execute("CREATE SCHEMA raw")
         for table in DATA:
@@ -38,11 +39,13 @@ class Staging:
     def add(self, table: str, frame: pl.DataFrame) -> None:
         known = self.columns[table]
         waiting = self.frames[table]
+        self.filled[table].update(frame.columns)
         first = self.rows[table]
         self.rows[table] += frame.height
         numbers = pl.int_range(first, first + frame.height, eager=True)
         frame = frame.with_columns(numbers.alias("number"))
-        waiting.append(frame.select(column for column in frame.columns if column in known))
+        # As series: a constant stays one piece, and the pieces of a frame must be alike.
+        waiting.append(pl.DataFrame([one for one in frame.get_columns() if one.name in known]))
         if sum(one.height for one in waiting) > WAITING_ROWS:
             self._copy(table)
 
@@ -53,6 +56,24 @@ class Staging:
                 self._copy(table)
             else:
                 self.db.execute(f"CREATE VIEW raw.{table} AS {self._select(table)}")
+
+    def narrow(self, table: str, *derived: str) -> None:
+        """Columns of a table that nothing fills become constants.
+
+        As columns of their own they take the time and the memory of full ones. The SQL that fills
+        the table finds their names in a variable.
+        """
+        empty = [
+            name
+            for name in self.columns[table]
+            if name not in self.filled[table] and name not in derived
+        ]
+        columns = ", ".join(
+            f"{_name(name)} {type}" + f" GENERATED ALWAYS AS (NULL::{type})" * (name in empty)
+            for name, type, *_ in self.db.execute(f"DESCRIBE {table}").fetchall()
+        )
+        self.db.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
+        self.db.execute(f"SET VARIABLE empty_{table}_columns = {empty}::VARCHAR[]")
 
     def _copy(self, table: str) -> None:
         verb = (

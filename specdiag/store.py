@@ -94,6 +94,7 @@ def load(files: list[Source], parsers: list[Parser], progress: Progress | None =
     for number, file in enumerate(files):
         readings.append(_read(staging, number, file, parsers, progress or (lambda done: None)))
     staging.finish()
+    staging.narrow("step", "run", "last", "nodes")
     _assign(db, readings)
     _fill_sources(db, readings)
     _derive(db)

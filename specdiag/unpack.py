@@ -52,17 +52,18 @@ class _Zstd:
 
 def read(stream: IO[bytes], size: int) -> tuple[bytes, str]:
     """Up to `size` bytes, and why there will be no more of them (if something broke)."""
-    out = io.BytesIO()
+    # read1 hands out what it has before a broken archive raises on the next call
+    take = stream.read1 if hasattr(stream, "read1") else stream.read
+    most = size if isinstance(stream, io.BufferedReader) else 1 << 20  # a plain file gives all
+    pieces: list[bytes] = []
+    left = size
+    problem = ""
     try:
-        while out.tell() < size:
-            # read1 hands out what it has before a broken archive raises on the next call
-            take = stream.read1 if hasattr(stream, "read1") else stream.read
-            piece = take(min(1 << 20, size - out.tell()))
-            if not piece:
-                break
-            out.write(piece)
+        while left > 0 and (piece := take(min(most, left))):
+            pieces.append(piece)
+            left -= len(piece)
     except (OSError, EOFError) as error:
-        return out.getvalue(), reason(error)
+        problem = reason(error)
     except Exception as error:  # zlib.error and ZstdError share no base class
-        return out.getvalue(), str(error)
-    return out.getvalue(), ""
+        problem = str(error)
+    return b"".join(pieces), problem
