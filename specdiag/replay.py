@@ -89,14 +89,10 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     _unnest(db)
     notices = _malformed(db)
     unlike: set[tuple[str, str]] = set()  # run and identity of another convention
-    for identity in identities():
-        given = db.execute(
-            f"SELECT run, count(*) FROM traced WHERE {identity.given} GROUP BY run"
-        ).fetchall()
-        if given:
-            _find(db, identity)
-            notices += _set_aside(db, identity, dict(given), unlike)
-            db.execute("INSERT INTO replay BY NAME FROM found")
+    for identity, given in _decidable(db):
+        _find(db, identity)
+        notices += _set_aside(db, identity, given, unlike)
+        db.execute("INSERT INTO replay BY NAME FROM found")
     db.execute(
         """DELETE FROM replay
            WHERE identity IN ? AND run IN (SELECT run FROM setting WHERE simulated)""",
@@ -104,9 +100,24 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     )
     for view in ("hit", "node", "traced"):
         db.execute(f"DROP VIEW {view}")
-    for table in ("found", "tree_row", "link", "shape", "setting"):
+    for table in ("found", "tree_row", "place", "link", "shape", "setting"):
         db.execute(f"DROP TABLE IF EXISTS {table}")
     return notices
+
+
+def _decidable(db: duckdb.DuckDBPyConnection) -> list[tuple[Identity, dict[str, int]]]:
+    """The identities that some steps have the columns for: by run, how many steps."""
+    known = identities()
+    counts = ", ".join(f"count(*) FILTER ({one.given})" for one in known)
+    rows = db.execute(f"SELECT run, {counts} FROM traced GROUP BY run").fetchall()
+    if not rows:
+        return []
+    by_identity = zip(known, zip(*(row[1:] for row in rows), strict=True), strict=True)
+    given = [
+        (one, {row[0]: count for row, count in zip(rows, found, strict=True) if count})
+        for one, found in by_identity
+    ]
+    return [(one, runs) for one, runs in given if runs]
 
 
 def _unnest(db: duckdb.DuckDBPyConnection) -> None:
@@ -222,16 +233,13 @@ def _malformed(db: duckdb.DuckDBPyConnection) -> list[Notice]:
         for column, count, path, line in broken
     ]
     twice = db.execute(
-        """SELECT count(*), arg_min(path, line), min(line) FROM (
-               SELECT s.path, max(t.line) AS line
-               FROM shape h JOIN step t ON t.rowid = h.id JOIN source s USING (source)
-               WHERE h.request IS NOT NULL AND h.step IS NOT NULL
-               GROUP BY s.source, s.path, h.run, h.request, h.step HAVING count(*) > 1
-           ) GROUP BY path ORDER BY ALL"""
+        """SELECT count(*), s.path, min(t.line)
+           FROM link l JOIN step t ON t.rowid = l.id JOIN source s USING (source)
+           WHERE l.copies > 1 GROUP BY s.source, s.path ORDER BY ALL"""
     ).fetchall()
     notices += [
         Notice(
-            f"{_steps(count)} of a request are there more than once: their order is not judged",
+            f"{_steps(count)} have the request and number of another: their order is not judged",
             f"{path}:{line}",
             "give each run a name, and each request one of its own",
         )

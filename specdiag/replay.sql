@@ -67,18 +67,19 @@ beside AS (
         lag(id) OVER w AS previous, lag(step) OVER w AS previous_step, lag(copies) OVER w AS previous_copies
     FROM known WINDOW w AS (PARTITION BY run, request ORDER BY step)
 )
-SELECT id,
+SELECT id, copies,
     CASE WHEN copies = 1 AND next_copies = 1 AND next_step = step + 1 THEN next END AS next,
     CASE WHEN copies = 1 AND previous_copies = 1 AND previous_step = step - 1 THEN previous END AS previous,
     copies = 1 AND step = 0 AS first
 FROM beside;
 
 -- A step with its neighbours' ids and its run's settings.
-CREATE TEMP VIEW traced AS
-SELECT s.rowid AS id, s.* REPLACE (nullif(s.accepted, []) AS accepted), l.next, l.previous, coalesce(l.first, false) AS first,
+CREATE TEMP TABLE place AS
+SELECT h.id, l.next, l.previous, coalesce(l.first, false) AS first,
     t.block, t.depth_limit, t.mask_id, t.vocab, t.depth_bonus, t.stop_ids, t.dtype, t.accept_rule, t.draft_layers, t.target_windows,
     t.tap_layers, t.draft_vocab, coalesce(t.simulated, false) AS simulated
-FROM step s
-JOIN shape h ON h.id = s.rowid AND h.broken IS NULL
-LEFT JOIN link l ON l.id = s.rowid
-LEFT JOIN setting t ON t.run = s.run;
+FROM shape h LEFT JOIN link l USING (id) LEFT JOIN setting t ON t.run = h.run
+WHERE h.broken IS NULL;
+
+CREATE TEMP VIEW traced AS
+SELECT p.*, s.* REPLACE (nullif(s.accepted, []) AS accepted) FROM step s JOIN place p ON p.id = s.rowid;
