@@ -17,7 +17,7 @@ def faults() -> None:
     from specdiag.ddtree import faults as known
 
     typer.echo(
-        "O another text, S acceptance or time, M numbers only, - none: readers stay silent\n"
+        "O: another text; S: acceptance or time; M: numbers only; -: none, readers stay silent\n"
     )
     for one in known.all_faults().values():
         needs = f"  (needs {', '.join(sorted(one.needs))})" if one.needs else ""
