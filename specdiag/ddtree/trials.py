@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-from contextlib import ExitStack
+import random
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -15,15 +18,20 @@ from specdiag.ddtree import pair as pairs
 from specdiag.ddtree import passages
 from specdiag.ddtree.architecture import FULL, SLIDING, Architecture
 from specdiag.ddtree.decode import Options, Request, decode
-from specdiag.ddtree.faults import Fault, Injection, inject
+from specdiag.ddtree.faults import Fault, Injection, all_faults, inject
 from specdiag.ddtree.layers import lay_out
 from specdiag.ddtree.model import Target
 from specdiag.ddtree.pair import Pair
 from specdiag.ddtree.recording import Recording
-from specdiag.ddtree.trace import DETAILS, StepRecord
+from specdiag.ddtree.trace import DETAILS, RunRecord, StepRecord
 from specdiag.ddtree.verify import Sampling
 
 KINDS = ("full", "sliding", "hybrid")  # of targets
+THOUGHT = (
+    "Let me see.", "Wait, no.", "If x is 3, then 2x + 1 is 7.", "But is that right?",
+    "Let me check it again.", "So the answer would be 42?", "Hmm, the second case is missing.",
+    "Alternatively, count them one by one: 1, 2, 3, 5, 8.", "OK.", "Therefore we are done.",
+)  # fmt: skip
 LONGER = 8  # tokens by which the requests of a batch differ in their prompts and limits
 
 
@@ -46,14 +54,16 @@ class Trial:
     cut: bool = False  # limits that fall on the last accepted draft of a step
     common_mask: bool = False  # a mask id that the target writes as well
     common_zero: bool = False  # a vocabulary whose token 0 is common
-    of: str = ""  # what the run is called, if not by these
+    simulated: bool = False  # acceptance, on purpose and said so
+    line_stop: bool = False  # whether the end of a line ends a request
+    label: str = ""  # in front of the run's name
     dtype: torch.dtype = torch.float32
     detail: frozenset[str] = frozenset(DETAILS)
 
     @property
     def name(self) -> str:
         """As a run is called."""
-        return f"{self.of}{self.kind}-b{self.batch}-s{self.seed}"
+        return f"{self.label}{self.kind}-b{self.batch}-s{self.seed}"
 
 
 def suited(fault: Fault, kind: str, batch: int, seed: int) -> Trial | None:
@@ -64,7 +74,7 @@ def suited(fault: Fault, kind: str, batch: int, seed: int) -> Trial | None:
         return None
     if fault.number == 7 and not sliding:
         return None
-    trial = Trial(kind, 4 if "batch" in needs else batch, seed, of=f"{fault.name}-")
+    trial = Trial(kind, 4 if "batch" in needs else batch, seed, label=f"{fault.name}-")
     if "window" in needs:
         trial = dataclasses.replace(trial, prompt_tokens=180)
     if "sampling" in needs:
@@ -91,7 +101,7 @@ def pair_of(kind: str, dtype: torch.dtype = torch.float32) -> Pair:
         return pairs.bundled("hybrid" if kind == "hybrid" else "plain", dtype=dtype)
     given = pairs.bundled("plain", dtype=dtype)
     of = given.target.architecture
-    rope = {FULL: of.rope.get(FULL, of.rope.get(SLIDING))}
+    rope = {FULL: of.rope[FULL if FULL in of.rope else SLIDING]}
     types = (FULL,) * len(of.layer_types)
     full = Target(dataclasses.replace(of, layer_types=types, rope=rope, sliding_window=None))
     full.load_state_dict(given.target.state_dict())
@@ -104,7 +114,10 @@ def pair_of(kind: str, dtype: torch.dtype = torch.float32) -> Pair:
 def requests_of(pair: Pair, trial: Trial) -> list[Request]:
     """Requests of different lengths and budgets, so that rows cannot be mixed up unseen."""
     lengths = [trial.prompt_tokens + LONGER * row for row in range(trial.batch)]
-    texts = passages.held_out(pair.tokenizer, trial.text, trial.batch, max(lengths), trial.seed)
+    if trial.text == "thinking":
+        texts = [_thinking(pair, max(lengths), trial.seed + row) for row in range(trial.batch)]
+    else:
+        texts = passages.held_out(pair.tokenizer, trial.text, trial.batch, max(lengths), trial.seed)
     found = [
         Request(
             f"r{row}",
@@ -116,6 +129,13 @@ def requests_of(pair: Pair, trial: Trial) -> list[Request]:
         for row, (text, length) in enumerate(zip(texts, lengths, strict=True))
     ]
     return _limited(pair, trial, found) if trial.cut else found
+
+
+def _thinking(pair: Pair, tokens: int, seed: int) -> list[int]:
+    """A text as no drafter here has seen: prose that goes back and forth."""
+    words = list(THOUGHT)
+    random.Random(seed).shuffle(words)
+    return passages.repeated(pair.tokenizer, "<think> " + " ".join(words), tokens)
 
 
 def _limited(pair: Pair, trial: Trial, requests: list[Request]) -> list[Request]:
@@ -138,6 +158,8 @@ def _limited(pair: Pair, trial: Trial, requests: list[Request]) -> list[Request]
 def options_of(pair: Pair, trial: Trial) -> Options:
     """The options of a trial."""
     stop_ids = pair.stop_ids if trial.stop else frozenset[int]()
+    if trial.line_stop:
+        stop_ids |= {pair.tokenizer.encode("\n")[0]}
     return Options(
         trial.mode, trial.budget, trial.top_k, stop_ids=stop_ids, run=trial.name,
         detail=trial.detail,
@@ -175,6 +197,16 @@ def spaced(pair: Pair, requests: list[Request]) -> list[Request]:
     ]
 
 
+def _said(drafts: float) -> AbstractContextManager[Any]:
+    """The run record says that acceptance is simulated."""
+    original = Recording._run_record
+
+    def record(self: Recording, requests: Any) -> RunRecord:
+        return dataclasses.replace(original(self, requests), simulated_acceptance=drafts)
+
+    return patch.object(Recording, "_run_record", record)
+
+
 def run(trial: Trial, path: Path, fault: Fault | None = None, start: int = 0) -> Injection | None:
     """Write the trace of one run; what there is to know of its fault comes back."""
     pair = pair_of(trial.kind, trial.dtype)
@@ -185,6 +217,9 @@ def run(trial: Trial, path: Path, fault: Fault | None = None, start: int = 0) ->
         pair, requests = with_common_zero(trial.kind, trial.dtype), spaced(pair, requests)
     with ExitStack() as stack:
         at = stack.enter_context(inject(fault, start)) if fault else None
+        if trial.simulated:
+            stack.enter_context(inject(all_faults()[58]))
+            stack.enter_context(_said(2.0))
         recording = stack.enter_context(Recording(pair, options_of(pair, trial), path))
         recording.decode(requests)
     return at

@@ -149,9 +149,9 @@ def generate(
         backend="inductor" if compile else None,
     )  # fmt: skip
     lines = file is not None and file.endswith(".jsonl")
-    with enough_memory(device), compiler_found(compile):
-        with inject(*broken) if broken is not None else nullcontext() as injected:
-            _generate(models, requests, options, batch, trace, server_log, lines)
+    around = inject(*broken) if broken is not None else nullcontext()
+    with enough_memory(device), compiler_found(compile), around as injected:
+        _generate(models, requests, options, batch, trace, server_log, lines)
     if broken is not None and injected is not None:
         known, first = broken[0], injected.first
         acted = "had nothing to act on" if first is None else f"acted from step {first} on"
