@@ -88,7 +88,7 @@ def suited(fault: Fault, kind: str, batch: int, seed: int) -> Trial | None:
     if needs & {"cut", "no_bonus"}:
         trial = dataclasses.replace(trial, cut=True)
     if "long" in needs:
-        trial = dataclasses.replace(trial, text="repeated", max_new_tokens=300)
+        trial = dataclasses.replace(trial, text="repeated", max_new_tokens=480)
     if "many" in needs:
         trial = dataclasses.replace(trial, max_new_tokens=300)
     return trial

@@ -96,10 +96,14 @@ def waits(at: Injection) -> None:
     at.around(looping, "accept", accept)
 
 
-@fault(49, "Every layer has a dense mask of its own, filled entry by entry", "S", "long")
+@fault(
+    49, "Every head of every layer has a dense mask of its own, filled entry by entry", "S", "long"
+)
 def dense_mask(at: Injection) -> None:
     def compile(original: Wrapper, trees: Any, starts: Any, width: int, device: Any) -> Any:
-        for start in [start for start in starts for _ in at.loop.target.layers]:
+        of = at.loop.target.architecture
+        masks = len(of.layer_types) * of.num_attention_heads
+        for start in [start for start in starts for _ in range(masks)]:
             [[float(column <= start) for column in range(start + width)] for _ in range(width)]
         return original(trees, starts, width, device)
 
