@@ -1,6 +1,6 @@
 -- title    = "Accepted depth contradicts commit length"
 -- severity = "critical"
--- needs    = { commit_sample = ["commit_len"], acceptance = [], step = [] }
+-- needs    = { commit_sample = ["commit_len"], acceptance = [], step = [], replay = [] }
 -- enough   = 1
 -- applies  = "speculates AND served"
 -- enable   = "log accepted depth and commit length together, or record a step trace"
@@ -21,7 +21,13 @@ WITH linked AS (
     SELECT *, last OR cut IS NOT NULL AS ends,
         request IS NULL AND NOT coalesce(lead(ctx_len) OVER (PARTITION BY run ORDER BY source, line)
             BETWEEN ctx_len + 1 AND ctx_len + greatest(commit_len, coalesce(accepted_depth, accepted_drafts) + 1), false) AS loose
-    FROM step WHERE NOT coalesce(warmup, false)
+    FROM step
+    -- Where the record of a step proves that its counter is wrong, that is the finding.
+    ANTI JOIN (
+        SELECT source, line FROM replay WHERE identity = 'I1' GROUP BY ALL
+        HAVING bool_or(field IN ('accepted_depth', 'accepted_drafts')) AND NOT bool_or(field = 'commit_len')
+    ) USING (source, line)
+    WHERE NOT coalesce(warmup, false)
 ),
 judged AS (
     SELECT *, loose AND avg((loose AND coalesce(accepted_depth, accepted_drafts) + 1 - commit_len > $tolerance)::INTEGER) OVER (PARTITION BY run) < $unlinked AS excused

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdiag import __version__
+from specdiag.commands import tree, whatif
+from specdiag.commands.options import Parsers, Paths
 from specdiag.ddtree import commands as ddtree
 from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
 
@@ -35,9 +37,6 @@ app = typer.Typer(
 
 app.add_typer(ddtree.app, name="ddtree")
 
-Paths = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, or - for stdin.")
-]
 Html = Annotated[Path, typer.Option(help="Where to write the HTML report.")]
 MaybeHtml = Annotated[Path | None, typer.Option("--html", help="Write an HTML report, too.")]
 NoHtml = Annotated[bool, typer.Option("--no-html", help="Write no HTML report.")]
@@ -56,7 +55,6 @@ Param = Annotated[
     list[str] | None, typer.Option(metavar="RULE.NAME=VALUE", help="Set a threshold of a rule.")
 ]
 Rules = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more rules.")]
-Parsers = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more parsers.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Instead of ./specdiag.toml.")]
 
 
@@ -172,6 +170,10 @@ def query(
         typer.echo(catalogue.table(filled, sql, format))
     finally:
         source.discard(files)
+
+
+app.command()(tree.tree)
+app.command()(whatif.whatif)
 
 
 # What analyze and check share

@@ -21,22 +21,22 @@ SELECT run,
     max(CASE WHEN key = 'target_windows' THEN TRY_CAST(TRY_CAST(value AS JSON) AS BIGINT[]) END) AS target_windows
 FROM config GROUP BY run;
 
--- Whether the lists of a step have the length of its tree, and point into it. A cycle of parents is
+-- Whether the lists of a step have the length of its tree, and point into it; an empty list is none. A cycle of parents is
 -- found where depths are checked: no node of it is one deeper than its parent.
 CREATE TEMP TABLE shape AS
 WITH lengths AS (
-    SELECT rowid AS id, run, request, step, parents, accepted, {
-        'node_tokens': len(node_tokens), 'depths': len(depths), 'ranks': len(ranks), 'log_probs': len(log_probs),
-        'positions': len(positions), 'target_tokens': len(target_tokens), 'slots': len(slots),
-        'state_sources': len(state_sources), 'gaps': len(gaps), 'visible': len(visible),
-        'past_visible': len(past_visible), 'ids_read': len(ids_read), 'positions_read': len(positions_read)
+    SELECT rowid AS id, run, request, step, nullif(parents, []) AS parents, nullif(accepted, []) AS accepted, {
+        'node_tokens': nullif(len(node_tokens), 0), 'depths': nullif(len(depths), 0), 'ranks': nullif(len(ranks), 0), 'log_probs': nullif(len(log_probs), 0),
+        'positions': nullif(len(positions), 0), 'target_tokens': nullif(len(target_tokens), 0), 'slots': nullif(len(slots), 0),
+        'state_sources': nullif(len(state_sources), 0), 'gaps': nullif(len(gaps), 0), 'visible': nullif(len(visible), 0),
+        'past_visible': nullif(len(past_visible), 0), 'ids_read': nullif(len(ids_read), 0), 'positions_read': nullif(len(positions_read), 0)
     } AS found
     FROM step WHERE NOT coalesce(warmup, false)
 )
 SELECT id, run, request, step,
     CASE
         WHEN parents IS NULL THEN NULL
-        WHEN len(parents) = 0 OR parents[1] IS DISTINCT FROM -1 THEN 'parents'
+        WHEN parents[1] IS DISTINCT FROM -1 THEN 'parents'
         WHEN list_count(parents) < len(parents) OR list_min(parents[2:]) < 0 OR list_max(parents) >= len(parents) THEN 'parents'
         WHEN found.node_tokens <> len(parents) THEN 'node_tokens'
         WHEN found.depths <> len(parents) THEN 'depths'
@@ -51,7 +51,7 @@ SELECT id, run, request, step,
         WHEN found.past_visible <> len(parents) THEN 'past_visible'
         WHEN found.ids_read <> len(parents) THEN 'ids_read'
         WHEN found.positions_read <> len(parents) THEN 'positions_read'
-        WHEN len(accepted) = 0 OR list_count(accepted) < len(accepted) OR list_min(accepted) < 0 OR list_max(accepted) >= len(parents) THEN 'accepted'
+        WHEN list_count(accepted) < len(accepted) OR list_min(accepted) < 0 OR list_max(accepted) >= len(parents) THEN 'accepted'
     END AS broken
 FROM lengths;
 
@@ -75,10 +75,7 @@ FROM beside;
 
 -- A step with its neighbours' ids and its run's settings.
 CREATE TEMP VIEW traced AS
-SELECT s.rowid AS id,
-    -- Where acceptance is simulated on purpose, nobody claims that the target chose these tokens.
-    s.* REPLACE (CASE WHEN t.simulated THEN NULL ELSE s.target_tokens END AS target_tokens, CASE WHEN t.simulated THEN NULL ELSE s.oracle_tokens END AS oracle_tokens),
-    l.next, l.previous, coalesce(l.first, false) AS first,
+SELECT s.rowid AS id, s.* REPLACE (nullif(s.accepted, []) AS accepted), l.next, l.previous, coalesce(l.first, false) AS first,
     t.block, t.depth_limit, t.mask_id, t.vocab, t.depth_bonus, t.stop_ids, t.dtype, t.accept_rule, t.draft_layers, t.target_windows,
     t.tap_layers, t.draft_vocab, coalesce(t.simulated, false) AS simulated
 FROM step s

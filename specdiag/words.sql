@@ -12,7 +12,8 @@ SELECT run, count(DISTINCT cite(source, line)) AS steps,
     arg_min(entry, place) AS entry, arg_min(entries, place) AS entries,
     arg_min(expected, place) AS expected, arg_min(observed, place) AS observed,
     list_sort(list(DISTINCT field)) AS fields, first_few(list(cite(source, line))) AS lines
-FROM (SELECT *, {'source': source, 'line': line, 'nth': list_position(fields, field)} AS place FROM replay)
+FROM (SELECT *, {'source': source, 'line': line, 'nth': list_position(fields, field)} AS place
+      FROM replay)
 WHERE list_contains(names, identity) AND (len(fields) = 0 OR list_contains(fields, field))
 GROUP BY run;
 

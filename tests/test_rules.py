@@ -18,6 +18,10 @@ HEALTHY = sorted(p for p in (ROOT / "sample_logs").rglob("*healthy*") if p.is_fi
 ALARMING = ("critical", "high", "medium")
 # Named by a rule's `explains`, but still to be written.
 PLANNED = {
+    "acceptance_low_from_start",
+    "acceptance_too_perfect",
+    "position_cliff",
+    "tree_buys_nothing",
     "graph_capture_failed",
     "no_recovery_after_retraction",
     "speculative_assertion",
@@ -54,9 +58,11 @@ def empty(tables: list[str]) -> duckdb.DuckDBPyConnection:
     """A database that has these tables of schema.sql, and no other."""
     known = creations()
     db = duckdb.connect(config={"python_enable_replacements": False})
-    db.execute(rule.MACROS)
     for name in dict.fromkeys(one for table in tables for one in standing_on(table, known)):
         db.execute(known[name])
+    for word in duckdb.extract_statements(rule.MACROS):
+        if "replay" in tables or "FROM replay" not in word.query:
+            db.execute(word.query)
     return db
 
 

@@ -4,7 +4,7 @@
 
 WITH told AS (
     SELECT run, request, sum(len(emitted)) AS emitted, count(*) AS steps, min(step) AS first_step, max(step) AS last_step, arg_max(id, step) AS last_id
-    FROM traced WHERE emitted IS NOT NULL GROUP BY run, request HAVING count(DISTINCT step) = count(*)
+    FROM traced WHERE len(emitted) > 0 GROUP BY run, request HAVING count(DISTINCT step) = count(*)
 )
 SELECT last_id AS id, 'completion_tokens' AS field, NULL AS entry, 1 + emitted AS expected, r.completion_tokens AS observed
 FROM told t JOIN request r USING (run, request)

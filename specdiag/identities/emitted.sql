@@ -6,7 +6,7 @@
 WITH told AS (
     SELECT id, source, emitted, cut, last OR cut IS NOT NULL AS ends,
         list_append(list_transform(accepted[2:], lambda row: node_tokens[row + 1]), bonus) AS due
-    FROM traced WHERE accepted IS NOT NULL AND node_tokens IS NOT NULL AND bonus IS NOT NULL AND emitted IS NOT NULL
+    FROM traced WHERE accepted IS NOT NULL AND len(node_tokens) > 0 AND bonus IS NOT NULL AND len(emitted) > 0
 )
 SELECT id, 'emitted' AS field, NULL AS entry, due AS expected, emitted AS observed
 FROM told WHERE emitted <> due AND NOT (ends AND emitted = due[:len(emitted)])

@@ -9,7 +9,7 @@ told AS (
         unnest(range(least(len(emitted), len(oracle_tokens)))) AS entry, unnest(emitted[:len(oracle_tokens)]) AS token,
         unnest(oracle_tokens[:len(emitted)]) AS chosen, unnest(oracle_gaps[:len(emitted)]) AS gap
     FROM traced t LEFT JOIN noise n ON n.dtype = replace(t.dtype, 'torch.', '')
-    WHERE t.oracle_tokens IS NOT NULL AND t.emitted IS NOT NULL
+    WHERE t.oracle_tokens IS NOT NULL AND len(t.emitted) > 0
 ),
 apart AS (
     SELECT *, bool_or(gap < near) OVER (PARTITION BY run, request ORDER BY step, entry ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS tied

@@ -11,6 +11,6 @@ UNION ALL
 SELECT last_id, 'max_new_tokens', NULL, max_new_tokens::VARCHAR, (1 + emitted)::VARCHAR
 FROM (
     SELECT t.run, t.request, sum(len(t.emitted)) AS emitted, arg_max(t.id, t.step) AS last_id
-    FROM traced t WHERE t.emitted IS NOT NULL GROUP BY t.run, t.request
+    FROM traced t WHERE len(t.emitted) > 0 GROUP BY t.run, t.request
 ) JOIN (SELECT run, request, max(max_new_tokens) AS max_new_tokens FROM request GROUP BY run, request) USING (run, request)
 WHERE 1 + emitted > max_new_tokens

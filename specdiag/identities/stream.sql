@@ -6,7 +6,7 @@
 -- request went on with than the accepted one.
 
 WITH blind AS (
-    SELECT * FROM traced WHERE target_tokens IS NULL AND NOT simulated AND emitted IS NOT NULL AND node_tokens IS NOT NULL AND parents IS NOT NULL
+    SELECT * FROM traced WHERE target_tokens IS NULL AND NOT simulated AND len(emitted) > 0 AND len(node_tokens) > 0 AND len(parents) > 0
 ),
 -- Behind the last token of this step the text goes on with the next one's.
 continued AS (

@@ -6,7 +6,7 @@
 WITH sized AS (
     SELECT id, len(parents) - 1 AS nodes, budget, budget_requested, width, mode,
         coalesce(depth_limit, len(candidate_tokens), nullif(len(spine_tokens), 0), block - 1) AS depths, top_k
-    FROM traced WHERE parents IS NOT NULL AND budget IS NOT NULL AND mode ILIKE '%tree%'
+    FROM traced WHERE len(parents) > 0 AND budget IS NOT NULL AND mode ILIKE '%tree%'
 ),
 full_tree AS (
     SELECT *, list_sum(list_transform(range(1, least(depths, 40) + 1), lambda depth: least(power(top_k, depth), 1e9)))::BIGINT AS most FROM sized

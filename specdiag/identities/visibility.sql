@@ -23,9 +23,9 @@ UNION ALL
 SELECT id, 'past_visible', row, due::VARCHAR, past_visible::VARCHAR
 FROM (
     -- A target without full layers shows a sliding one.
-    SELECT n.id, n.row, n.past_visible, least(n.ctx_len, CASE WHEN t.width IS NULL THEN n.ctx_len ELSE t.width - 1 - n.depth END) AS due
+    SELECT n.id, n.row, n.ctx_len, n.past_visible, least(n.ctx_len, CASE WHEN t.width IS NULL THEN n.ctx_len ELSE t.width - 1 - n.depth END) AS due
     FROM node n JOIN (
         SELECT id, CASE WHEN list_count(target_windows) = len(target_windows) THEN list_min(target_windows) END AS width FROM traced WHERE past_visible IS NOT NULL
     ) t USING (id)
 )
-WHERE past_visible <> greatest(due, 0)
+WHERE ctx_len IS NOT NULL AND past_visible <> greatest(due, 0)

@@ -1,0 +1,59 @@
+"""What commands share: options, and files that become a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from specdiag.errors import NOTHING_READ, SpecdiagError
+
+if TYPE_CHECKING:
+    from specdiag.store import Store
+
+Paths = Annotated[
+    list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, or - for stdin.")
+]
+Parsers = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more parsers.")]
+
+
+@contextmanager
+def filled_from(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
+    """The files as a filled store; what could not be read goes to stderr.
+
+    Raises SpecdiagError for a user's broken parser.
+    """
+    from specdiag import diagnosis, source
+
+    found, _, broken = diagnosis.definitions(parsers or [], [])
+    if broken:
+        raise broken[0]
+    files = source.find(paths)
+    try:
+        filled = diagnosis.fill(files, found)
+        for notice in filled.notices:
+            typer.echo(str(notice), err=True)
+        yield filled
+    finally:
+        source.discard(files)
+
+
+@contextmanager
+def traced(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
+    """The same for files that hold steps.
+
+    Raises SpecdiagError when none of them does.
+    """
+    with filled_from(paths, parsers) as filled:
+        if not filled.rows("SELECT 1 FROM step LIMIT 1"):
+            raise SpecdiagError(
+                "there is no step trace",
+                ", ".join(paths[:3]),
+                "record one with `specdiag ddtree generate --trace`, or print one JSON object a "
+                "step: see `specdiag parsers flat_steps`",
+                NOTHING_READ,
+            )
+        yield filled

@@ -1,0 +1,13 @@
+"""What a traced run says about other budgets, other top-k caps, the chain, and no speculation.
+
+Best-first order makes every smaller budget a prefix of the traced tree, so the accepted depth under
+each of them is exact at every start that the run visited. A run of that budget would visit other
+starts; how much that changes is seen where such a run is given, too. Costs are measured: they
+come from runs of the same model at other budgets, and are not known beyond these.
+
+`whatif.sql` walks the steps again and makes the tables that are asked here.
+"""
+
+from specdiag.whatif.ask import ask
+
+__all__ = ["ask"]
