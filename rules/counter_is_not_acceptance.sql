@@ -39,7 +39,7 @@ wrong AS (
 equal AS (
     SELECT run, bool_and(observed = due + 1) AS root, bool_and(observed = due - 1 AND cut IS NOT NULL) AS emitted,
         bool_and(observed = tree_depth) AS tree, bool_and(observed = nodes) AS nodes, bool_and(observed = budget) AS budget, bool_and(observed = accepted[-1]) AS "row",
-        bool_and(observed = of_batch AND batch > 1) AS batch, bool_and(abs(observed - mean) < 1e-6) OR bool_and(abs(observed - mean_of_run) < 1e-6) AS mean
+        bool_and(observed = of_batch AND batch > 1) AS batch, count(*) > 2 AND (bool_and(abs(observed - mean) < 1e-6) OR bool_and(abs(observed - mean_of_run) < 1e-6)) AS mean
     FROM wrong GROUP BY run
 ),
 named AS (

@@ -31,4 +31,4 @@ SELECT run, CASE field
         WHEN 'draft_turns' THEN 'F24'
         WHEN 'draft_kv_after' THEN CASE WHEN step = 0 THEN 'F50, F63' WHEN TRY_CAST(observed AS BIGINT) > TRY_CAST(expected AS BIGINT) THEN 'F45' ELSE 'F63' END
         ELSE 'F14' END AS faults, steps, lines
-FROM broken(['I7', 'taps', 'rope'], ['tap_alias', 'tap_layers', 'draft_turns', 'block_root', 'block_mask', 'block_width', 'block_start', 'context_rows', 'draft_kv_before', 'draft_kv_after', 'context_start', 'context_source'])
+FROM broken(['I7', 'taps', 'rope'], ['tap_alias', 'tap_layers', 'block_root', 'block_mask', 'block_width', 'block_start', 'context_rows', 'draft_kv_before', 'draft_kv_after', 'context_start', 'context_source', 'draft_turns'])

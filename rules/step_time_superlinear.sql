@@ -9,7 +9,7 @@
 --   "Run once without speculation at the same lengths: if it grows the same way, it is the target's attention, not the drafter.",
 --   "Bound what the drafter reads (window, history), and check that decode graphs and the attention kernel stay the same at the long lengths.",
 -- ]
--- explains = ["slower_than_baseline", "stage_grows_with_context"]
+-- explains = ["slower_than_baseline"]
 -- params   = { range = 8.0, exponent = 1.3, surely = 1.15, margin = 0.05, growth = 1.5 }
 
 -- (a) growth against growth: between two contexts at least 4x apart the time grew by a larger

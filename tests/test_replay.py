@@ -147,7 +147,8 @@ MUTATIONS = {
     "probabilities above one": (change(candidate_log_probs=lambda s: [[x + 3 for x in row] for row in s["candidate_log_probs"]]), "I9", "candidate_log_probs"),
     "ids of the step before": (at("ids_read", -1, plus(1)), "I9", "ids_read"),
     "a budget that is clipped": (change(budget=lambda s: s["budget"] - 1, budget_requested=lambda s: s["budget_requested"]), "I10", "nodes"),
-    "a sibling that is seen": (at("visible", -1, lambda bits: f"{int(bits, 16) ^ 2 ** 1:x}"), "mask", "visible"),
+    "a sibling that is seen": (at("visible", -1, lambda bits: f"{int(bits, 16) | 2 ** 58:x}"), "mask", "visible_more"),
+    "an ancestor that is not seen": (at("visible", -1, lambda bits: f"{int(bits, 16) ^ 1:x}"), "mask", "visible"),
     "stale columns": (at("past_visible", 1, plus(-2)), "mask", "past_visible"),
     "a window not applied": (at("window_low", 0, 0), "window", "draft_sliding_layer"),
     "a window on a full layer": (at("window_low", 1, plus(3)), "window", "draft_full_layer"),
@@ -156,7 +157,7 @@ MUTATIONS = {
     "a state by count": (change(state_row=lambda s: s["state_row"] + 1), "commit", "state_row"),
     "a sibling's state": (at("state_sources", -1, plus(1)), "commit", "state_sources"),
     "bytes of other rows": (change(checksums=lambda s: s["checksums"] | {"kv_after": [*s["checksums"]["kv_after"][::-1], 1]}), "commit", "kv_after"),
-    "features of other rows": (change(checksums=lambda s: s["checksums"] | {"feature_in": [*s["checksums"]["feature_in"][::-1], 1]}), "commit", "feature_in"),
+    "features of other rows": (change(checksums=lambda s: s["checksums"] | {"feature_in": [one ^ 1 for one in s["checksums"]["feature_in"]]}), "commit", "feature_in"),
     "text that is not the target's": (at("oracle_tokens", 0, plus(1)), "oracle", "emitted"),
 }  # fmt: skip
 
@@ -376,6 +377,13 @@ def test_two_runs_in_one_file_are_kept_apart(tmp_path):
 def test_every_identity_says_what_it_needs():
     for one in replay.identities():
         assert one.needs and one.sql.count("SELECT")
-        assert {f"I{n}" for n in range(1, 17)} | {"commit", "mask", "window", "oracle", "stop"} >= {
-            one.name
-        }
+        assert {f"I{n}" for n in range(1, 17)} | {
+            "commit",
+            "mask",
+            "window",
+            "oracle",
+            "stop",
+            "taps",
+            "rope",
+            "vocabulary",
+        } >= {one.name}

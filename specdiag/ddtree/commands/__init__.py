@@ -4,7 +4,7 @@ Nothing but typer and the standard library is imported at module level: torch ta
 load, and may not be installed.
 """
 
-from specdiag.ddtree.commands import bench, generate, probe, train
+from specdiag.ddtree.commands import bench, detect, faults, generate, probe, train
 from specdiag.ddtree.commands.options import app
 
-__all__ = ["app", "bench", "generate", "probe", "train"]
+__all__ = ["app", "bench", "detect", "faults", "generate", "probe", "train"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -80,10 +81,15 @@ def generate(
     trace_detail: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", help="Also: mask, inputs, checksums, oracle, candidates; by commas."
+            metavar="NAMES",
+            help="Also: mask, inputs, checksums, law, oracle, candidates; by commas.",
         ),
     ] = None,
     server_log: Annotated[Path | None, typer.Option(help="Write a log as SGLang does.")] = None,
+    fault: Annotated[
+        str | None,
+        typer.Option(metavar="F12@40", help="Break the run on purpose, here from step 40 on."),
+    ] = None,
     pair: PairName = "plain",
     target: TargetFolder = None,
     drafter: DrafterFolder = None,
@@ -103,6 +109,8 @@ def generate(
     """
     require_runtime()
     from specdiag.ddtree.decode import Options
+    from specdiag.ddtree.faults import inject
+    from specdiag.ddtree.faults import parse as parse_fault
     from specdiag.ddtree.trace import DETAILS
     from specdiag.ddtree.verify import Sampling
 
@@ -118,6 +126,12 @@ def generate(
         raise SpecdiagError(
             "trace and server log are the same file", str(trace), "name two different files"
         )
+    broken = parse_fault(fault) if fault is not None else None
+    if broken is not None and (compile or mode == "autoregressive"):
+        raise SpecdiagError(
+            "a fault needs drafts, and passes that are not compiled", "--fault",
+            "leave out --compile, and take --mode ddtree",
+        )  # fmt: skip
     given = _prompts(prompt, file)
     if mode != "autoregressive" and target is not None and drafter is None:
         raise SpecdiagError(
@@ -135,8 +149,13 @@ def generate(
         backend="inductor" if compile else None,
     )  # fmt: skip
     lines = file is not None and file.endswith(".jsonl")
-    with enough_memory(device), compiler_found(compile):
+    around = inject(*broken) if broken is not None else nullcontext()
+    with enough_memory(device), compiler_found(compile), around as injected:
         _generate(models, requests, options, batch, trace, server_log, lines)
+    if broken is not None and injected is not None:
+        known, first = broken[0], injected.first
+        acted = "had nothing to act on" if first is None else f"acted from step {first} on"
+        typer.echo(f"{known.name}: {known.title}; it {acted}", err=True)
 
 
 def _prompts(prompt: str | None, file: str | None) -> list[Prompt]:

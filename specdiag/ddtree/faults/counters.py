@@ -8,6 +8,7 @@ from typing import Any
 from specdiag.ddtree import loop as looping
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
 from specdiag.ddtree.loop import Loop
+from specdiag.ddtree.passes import Passes
 from specdiag.ddtree.record import Counters, Step
 
 
@@ -76,19 +77,33 @@ def drafts_from_emitted(at: Injection) -> None:
 
 @fault(48, "The walk waits for the device at every node", "S")
 def waits(at: Injection) -> None:
+    lasted = 0.0
+
+    def verify(original: Wrapper, passes: Any, *args: Any) -> Any:
+        nonlocal lasted
+        begin = time.perf_counter()
+        out = original(passes, *args)
+        lasted = time.perf_counter() - begin
+        return out
+
     def accept(original: Wrapper, tree: Any, chosen: Any) -> Any:
-        until = time.perf_counter() + 200e-6 * len(tree.tokens)
+        until = time.perf_counter() + lasted * len(tree.tokens) / 8
         while time.perf_counter() < until:
             pass
         return original(tree, chosen)
 
+    at.around(Passes, "verify", verify, quiet=True)
     at.around(looping, "accept", accept)
 
 
-@fault(49, "A dense mask over the whole context is filled entry by entry", "S", "long")
+@fault(
+    49, "Every head of every layer has a dense mask of its own, filled entry by entry", "S", "long"
+)
 def dense_mask(at: Injection) -> None:
     def compile(original: Wrapper, trees: Any, starts: Any, width: int, device: Any) -> Any:
-        for start in starts:
+        of = at.loop.target.architecture
+        masks = len(of.layer_types) * of.num_attention_heads
+        for start in [start for start in starts for _ in range(masks)]:
             [[float(column <= start) for column in range(start + width)] for _ in range(width)]
         return original(trees, starts, width, device)
 
