@@ -26,7 +26,7 @@ constant AS (
 ),
 -- Steps with a record of their accepted rows: what the counter equals in every one where it is wrong.
 counted AS (
-    SELECT run, source, line, accepted, nodes, budget, list_max(depths) AS tree_depth, batch, len(emitted) AS emitted, cut,
+    SELECT run, source, line, accepted_depth, accepted_drafts, accepted, nodes, budget, list_max(depths) AS tree_depth, batch, len(emitted) AS emitted, cut,
         max(len(accepted) - 1) OVER (PARTITION BY run, step, batch) AS of_batch,
         avg(len(accepted) - 1) OVER (PARTITION BY run, request ORDER BY step) AS mean, avg(len(accepted) - 1) OVER (PARTITION BY run ORDER BY source, line) AS mean_of_run
     FROM step WHERE accepted IS NOT NULL AND NOT coalesce(warmup, false)
@@ -34,7 +34,8 @@ counted AS (
 wrong AS (
     SELECT r.run, TRY_CAST(r.observed AS DOUBLE) AS observed, len(c.accepted) - 1 + (r.field = 'commit_len')::INTEGER AS due, c.*
     FROM replay r JOIN counted c ON c.run = r.run AND c.source = r.source AND c.line = r.line
-    WHERE r.identity = 'I1' AND r.field IN ('accepted_depth', 'accepted_drafts', 'commit_len')
+    -- A commit length at odds with a depth that is right contradicts it: depth_contradicts_commit.
+    WHERE r.identity = 'I1' AND (r.field IN ('accepted_depth', 'accepted_drafts') OR (r.field = 'commit_len' AND c.accepted_depth IS NULL AND c.accepted_drafts IS NULL))
 ),
 equal AS (
     SELECT run, bool_and(observed = due + 1) AS root, bool_and(observed = due - 1 AND cut IS NOT NULL) AS emitted,

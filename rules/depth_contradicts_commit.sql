@@ -46,8 +46,7 @@ broken AS (
     UNION ALL
     SELECT run, source, line, step, request, coalesce(accepted_depth, accepted_drafts), commit_len, ctx_len, 'step'
     FROM judged
-    -- a step that names its accepted rows is proven by them: counter_is_not_acceptance
-    WHERE accepted IS NULL AND CASE WHEN ends OR excused
+    WHERE CASE WHEN ends OR excused
                  THEN commit_len > coalesce(accepted_depth, accepted_drafts) + 1 + $tolerance
                  ELSE abs(coalesce(accepted_depth, accepted_drafts) + 1 - commit_len) > $tolerance END
 ),

@@ -106,11 +106,18 @@ def _one(console: Console, finding: Finding) -> None:
     if finding.impact:
         _say(console, f"costs  about {text.share(round(finding.impact, 2))} of the throughput")
     if finding.step is not None:
-        lines = drawing.draw(finding.step)
-        for line in lines if len(lines) <= DRAWN else lines[-2:]:
-            console.print(Text(f"         {line}".rstrip()), soft_wrap=True)
+        _draw(console, drawing.draw(finding.step))
     for proof in finding.evidence[:PROOFS]:
         _quote(console, proof)
+
+
+def _draw(console: Console, lines: list[str]) -> None:
+    """The tree of the step, where the path through it is what is wrong."""
+    recorded, expected = (line.partition(":")[2] for line in lines[-2:])
+    if recorded == expected:
+        return
+    for line in lines if len(lines) <= DRAWN else lines[-2:]:
+        console.print(Text(f"         {line}".rstrip()), soft_wrap=True)
 
 
 def _quote(console: Console, proof: Evidence) -> None:
