@@ -21,6 +21,7 @@ STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cya
 PROOFS = 2  # lines quoted a finding; the other reports have more
 QUOTED = 230  # characters of a line
 ROWS = 40  # runs in the table
+PROOFS_TOLD = 3  # rules on traced steps that are told one by one where they are undecided
 DRAWN = 18  # lines of a step's drawing; of a longer one the last two are told
 
 
@@ -142,8 +143,20 @@ def _undecided(console: Console, diagnosis: Diagnosis) -> None:
     if not open_rules:
         return
     console.print(Text("\nUndecided: the input does not say", style="bold"))
+    # What proves steps lacks columns of the same trace: one advice for all of it is enough.
+    proofs = [one for one in open_rules if "replay" in one.rule.needs]
+    proofs = proofs if len(proofs) > PROOFS_TOLD else []
     for one in open_rules:
+        if one in proofs:
+            continue
         runs = text.count(one.runs, "run")
         reason, _ = one.reasons[0]
         help = one.rule.enable or f"needs more: {reason}"
         _say(console, f"{one.rule.name} ({runs}): {help}", indent=2)
+    if proofs:
+        columns = sorted({name for one in proofs for name in one.rule.needs.get("step", ())})
+        _say(
+            console,
+            f"{len(proofs)} proofs of traced steps need in each: {', '.join(columns)}",
+            indent=2,
+        )
