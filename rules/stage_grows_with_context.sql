@@ -29,5 +29,5 @@ grown AS (
 SELECT run, format('{} takes {:.2f} ms at {:,.0f} tokens of context and {:.2f} ms at {:,.0f}', stage, short_ms, short_ctx, long_ms, long_ctx) AS message,
     stage, short_ms, long_ms, short_ctx, long_ctx, slope * 1000 AS us_per_token, CASE stage WHEN 'compile' THEN 'F49' ELSE 'F46, F49' END AS faults, lines
 FROM grown
-WHERE steps >= $steps AND long_ctx >= $range * short_ctx AND fit > 0.8 AND long_ms >= (1 + $growth * (long_ctx / short_ctx - 1)) * short_ms AND long_ms - short_ms > $share * step_ms
+WHERE steps >= $steps AND long_ctx >= $range * short_ctx AND fit > 0.7 AND long_ms >= (1 + $growth * (long_ctx / short_ctx - 1)) * short_ms AND long_ms - short_ms > $share * step_ms
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY long_ms - short_ms DESC) = 1

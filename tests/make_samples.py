@@ -43,7 +43,7 @@ ORDERS = {
     "window_not_applied": (22, "", {"prompt_tokens": 180}),
     "sampling_law_broken": (32, "law", {"temperature": 1.0, "max_new_tokens": 48}),
     "host_bound_step": (48, "", {"max_new_tokens": 36}),
-    "stage_grows_with_context": (49, "", {"text": "repeated", "max_new_tokens": 360, "budget": 4}),
+    "stage_grows_with_context": (49, "", {"text": "repeated", "max_new_tokens": 300, "budget": 8}),
     "path_not_a_chain": ("path", "", {}),
     "steps_do_not_chain": ("root", "", {}),
     "healthy-complete-trace": (

@@ -168,7 +168,7 @@ def group(cases: Sequence[Case], folder: Path, parts: bool) -> list[Case]:
 def _judged(cases: Sequence[Case], folder: Path) -> Iterator[tuple[Case, list[Any]]]:
     found = judge(folder)
     if len(cases) == 1:  # then the run is called after its folder
-        found = {cases[0].trial.name: causes for causes in found.values()}
+        found = dict.fromkeys([cases[0].trial.name], next(iter(found.values()), []))
     for case in cases:
         yield case, found.get(case.trial.name, [])
 

@@ -89,6 +89,8 @@ def suited(fault: Fault, kind: str, batch: int, seed: int) -> Trial | None:
         trial = dataclasses.replace(trial, cut=True)
     if "long" in needs:
         trial = dataclasses.replace(trial, text="repeated", max_new_tokens=480)
+    if "steps" in needs:
+        trial = dataclasses.replace(trial, max_new_tokens=90)
     if "many" in needs:
         trial = dataclasses.replace(trial, max_new_tokens=300)
     return trial

@@ -24,7 +24,8 @@ WINDOW, DRAFT_WINDOW = 6, 5  # of the sliding layers in conftest
 KINDS = ("full", "sliding", "hybrid")
 OF_DETAIL = {
     "candidate_tokens", "candidate_log_probs", "lse", "visible", "past_visible", "mask_bytes",
-    "ids_read", "positions_read", "checksums", "oracle_tokens", "oracle_gaps",
+    "ids_read", "positions_read", "tap_layers_read", "draft_turns", "checksums", "target_probs",
+    "draws", "oracle_tokens", "oracle_gaps",
 }  # fmt: skip
 
 
@@ -111,8 +112,9 @@ def test_only_the_parts_that_are_asked_for_are_there(run, part):
             None: set(),
             "candidates": {"candidate_tokens", "candidate_log_probs", "lse"},
             "mask": {"visible", "past_visible", "mask_bytes"},
-            "inputs": {"ids_read", "positions_read"},
+            "inputs": {"ids_read", "positions_read", "tap_layers_read", "draft_turns"},
             "checksums": {"checksums"},
+            "law": {"target_probs", "draws"},
             "oracle": {"oracle_tokens", "oracle_gaps"},
         }[part]
     )

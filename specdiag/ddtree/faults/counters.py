@@ -75,7 +75,7 @@ def drafts_from_emitted(at: Injection) -> None:
     _counting(at, changed)
 
 
-@fault(48, "The walk waits for the device at every node", "S")
+@fault(48, "The walk waits for the device at every node", "S", "steps")
 def waits(at: Injection) -> None:
     lasted = 0.0
 

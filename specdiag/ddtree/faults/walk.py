@@ -107,10 +107,10 @@ def mask_id_stripped(at: Injection) -> None:
     at.around(Loop, "_emit", emit, quiet=True)
 
 
-@fault(58, "Acceptance is simulated: two drafts a step, whatever the target says", "O")
+@fault(58, "Acceptance is simulated: four drafts a step, whatever the target says", "O")
 def simulated(at: Injection) -> None:
     def accept(original: Wrapper, tree: Any, chosen: Any) -> Any:
-        path = tree.spine()[:3]
+        path = tree.spine()[:5]
         if path != original(tree, chosen)[0][: len(path)]:
             at.acted()
         return path, int(chosen[path[-1]])
