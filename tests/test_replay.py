@@ -32,7 +32,7 @@ def steps_of(records):
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     seed=st.integers(0, 2**32), mode=st.sampled_from(MODES), budget=st.integers(0, 20),
@@ -162,31 +162,51 @@ MUTATIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-@pytest.mark.parametrize("seed", range(3))
-def test_what_is_changed_is_named(tmp_path, name, seed):
-    apply, identity, field = MUTATIONS[name]
-    records = correct.trace(seed + 100, length=60)
-    # A step in the middle that accepted some drafts, behind a context longer than the window.
-    chosen = next(
+def middle(records):
+    """A step in the middle that accepted drafts, behind a context longer than the window."""
+    return next(
         one for one in steps_of(records)
         if one["step"] >= 1 and len(one["accepted"]) >= 3 and one["ctx_len"] > 2 * correct.WINDOW
         and one["finish"] is None
     )  # fmt: skip
-    changed = copy.deepcopy(chosen)
-    apply(changed)
-    records[records.index(chosen)] = changed
-    found, notices = proved(tmp_path, records)
-    assert (chosen["request"], chosen["step"], identity, field) in found
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory):
+    """Every change in three traces, all read together: what was changed, and what is found."""
+    folder = tmp_path_factory.mktemp("changed")
+    steps = {}
+    for number, (apply, _, _) in enumerate(MUTATIONS.values()):
+        for seed in range(3):
+            run = f"{number}-{seed}"
+            records = [one | {"run": run} for one in correct.trace(seed + 100, length=60)]
+            chosen = middle(records)
+            steps[run] = (chosen["request"], chosen["step"])
+            wrong = copy.deepcopy(chosen)
+            apply(wrong)
+            records[records.index(chosen)] = wrong
+            (folder / f"{run}.jsonl").write_text(correct.lines(records))
+    filled = diagnosis.fill(source.find([str(folder)]), PARSERS)
+    found = {run: [] for run in steps}
+    for run, *row in filled.db.execute(
+        "SELECT run, request, step, identity, field FROM replay"
+    ).fetchall():
+        found[run].append(tuple(row))
+    return steps, found, filled.notices
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_changed_is_named(changed, name, seed):
+    steps, by_run, notices = changed
+    run = f"{list(MUTATIONS).index(name)}-{seed}"
+    (request, step), found = steps[run], by_run[run]
+    assert (request, step, *MUTATIONS[name][1:]) in found
     assert not notices
     # Of all other steps only the next one can be drawn in, since what it goes on with has changed,
     # and the last one, where the tokens of a request are counted.
     found = [row for row in found if row[2] not in ("I11", "stop")]
-    assert {row[1] for row in found if row[0] == chosen["request"]} <= {
-        chosen["step"],
-        chosen["step"] + 1,
-    }
-    assert {row[0] for row in found} == {chosen["request"]}
+    assert {row[:2] for row in found} <= {(request, step), (request, step + 1)}
 
 
 def test_exchanged_requests_are_told_from_a_broken_chain(tmp_path):
@@ -317,7 +337,7 @@ garbage = st.one_of(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(0, 2**16), data=st.data())
 def test_garbage_in_a_trace_is_never_a_crash(tmp_path, seed, data):
@@ -332,7 +352,7 @@ def test_garbage_in_a_trace_is_never_a_crash(tmp_path, seed, data):
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(seed=st.integers(0, 2**16), data=st.data())
 def test_lists_of_another_length_are_named_and_prove_nothing(tmp_path, seed, data):
