@@ -14,4 +14,4 @@ due AS (
 )
 SELECT id, CASE WHEN entry < draft_layers THEN 'draft' ELSE 'target' END || CASE WHEN width IS NULL THEN '_full_layer' ELSE '_sliding_layer' END AS field,
     entry, due AS expected, low AS observed
-FROM due WHERE low <> due AND NOT (low = -1 AND entry < draft_layers AND NOT EXISTS (FROM traced t WHERE t.id = due.id AND len(t.block_tokens) > 0))
+FROM due WHERE low <> due AND NOT (low = -1 AND entry < draft_layers)  -- a layer that did not run
