@@ -20,6 +20,7 @@ import torch
 from specdiag import diagnosis, source
 from specdiag.ddtree import faults, trials
 from specdiag.ddtree.trials import KINDS, Trial
+from specdiag.errors import SpecdiagError
 
 START = 3  # the first step that is faulty
 TOGETHER = 40  # traces that are read together
@@ -122,7 +123,7 @@ def write(case: Case, folder: Path) -> Case:
     one = None if case.number is None else faults.all_faults()[case.number]
     try:
         at = trials.run(case.trial, folder / f"{case.trial.name}.jsonl", one, case.start)
-    except (RuntimeError, ValueError, IndexError, KeyError) as error:
+    except (SpecdiagError, RuntimeError, ValueError, IndexError, KeyError) as error:
         case.error = f"{type(error).__name__}: {error}"
         return case
     if at is not None and at.first is not None and one is not None:

@@ -10,6 +10,7 @@ from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
 from specdiag.ddtree.loop import Loop
+from specdiag.ddtree.model import Target
 from specdiag.ddtree.passes import Passes
 
 
@@ -100,6 +101,9 @@ def shared_memory(at: Injection) -> None:
 
 @fault(62, "Rejected rows stay in the cache of a finished request", "O", "end")
 def rejected_rows_kept(at: Injection) -> None:
+    def cache(original: Wrapper, target: Target, batch: int, max_len: int) -> Any:
+        return original(target, batch, max_len + 64)
+
     def emit(original: Wrapper, loop: Any, row: int, tokens: list[int]) -> Any:
         found = original(loop, row, tokens)
         if loop.results[row].finish is not None:
@@ -109,4 +113,5 @@ def rejected_rows_kept(at: Injection) -> None:
             loop.cache.extend(rejected)
         return found
 
+    at.around(Target, "cache", cache, always=True, quiet=True)  # others of the batch go on
     at.around(Loop, "_emit", emit, quiet=True)
