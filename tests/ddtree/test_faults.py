@@ -38,8 +38,8 @@ def judged(tmp_path_factory):
 
 
 def test_the_catalogue_is_whole():
-    known = set(faults.all_faults()) | set(faults.ELSEWHERE)
-    assert set(range(1, 68)) - known == {44, 66}
+    known = [*faults.all_faults(), *faults.ELSEWHERE, *faults.MISSING]
+    assert sorted(known) == list(range(1, 68))
 
 
 @pytest.mark.parametrize("number", [n for n in CASES if of_fault(n)], ids="F{}".format)

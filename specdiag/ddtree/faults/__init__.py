@@ -23,6 +23,12 @@ ELSEWHERE = {
     65: "slot table filled from the wide list: needs a paged cache",
 }
 
+# Two wait for something that the runtime does not have.
+MISSING = {
+    44: "one grammar mask for all branches: the runtime has no grammars",
+    66: "a state checkpoint of the wrong node: the runtime has no prefix cache",
+}
+
 
 def parse(given: str) -> tuple[Fault, int]:
     """The fault and its first step of `F12@40`, or of `F12`: from the first step on.
@@ -35,9 +41,9 @@ def parse(given: str) -> tuple[Fault, int]:
             f"{given!r:.60} is no fault", "--fault", "write F12, or F12@40: from step 40 on"
         )
     number = int(found[1])
-    if number in ELSEWHERE:
+    if number in ELSEWHERE | MISSING:
         raise SpecdiagError(
-            f"F{number} cannot be shown here: {ELSEWHERE[number]}", "--fault",
+            f"F{number} cannot be shown here: {(ELSEWHERE | MISSING)[number]}", "--fault",
             "`specdiag ddtree faults` lists those that can",
         )  # fmt: skip
     if number not in all_faults():
@@ -71,4 +77,14 @@ def inject(fault: Fault, start: int = 0) -> Iterator[Injection]:
         yield at
 
 
-__all__ = ["ELSEWHERE", "FAULTS", "Fault", "Injection", "all_faults", "inject", "named", "parse"]
+__all__ = [
+    "ELSEWHERE",
+    "FAULTS",
+    "MISSING",
+    "Fault",
+    "Injection",
+    "all_faults",
+    "inject",
+    "named",
+    "parse",
+]
