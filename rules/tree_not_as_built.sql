@@ -13,9 +13,9 @@
 -- faults   = ["F8", "F9", "F27", "F28", "F29", "F30", "F31", "F36", "F40", "F42", "F43"]
 
 WITH chain AS (
-    -- whether all steps that leave nodes out verified a chain
+    -- whether all steps with too few or too many nodes verified a chain
     SELECT r.run, bool_and(list_unique(s.depths) = len(s.depths) AND s.top_k > 1) AS chains
-    FROM replay r JOIN step s ON s.source = r.source AND s.line = r.line WHERE r.field IN ('clipped', 'left_out') GROUP BY r.run
+    FROM replay r JOIN step s ON s.source = r.source AND s.line = r.line WHERE r.field IN ('clipped', 'left_out', 'nodes') GROUP BY r.run
 )
 SELECT run, format('{}: ', in_step(request, step, steps)) || CASE field
         WHEN 'parents' THEN format('row {} stands before its parent, row {}', entry, observed)
@@ -42,7 +42,7 @@ SELECT run, format('{}: ', in_step(request, step, steps)) || CASE field
     CASE field
         WHEN 'parents' THEN 'F8' WHEN 'depths' THEN 'F8' WHEN 'duplicate_tokens' THEN 'F9' WHEN 'ids_read' THEN 'F36' WHEN 'root' THEN 'F36'
         WHEN 'order' THEN 'F8, F28' WHEN 'spine_first' THEN 'F43' WHEN 'log_probs' THEN CASE WHEN observed ILIKE '%nan%' THEN 'F29' ELSE 'F28, F8' END
-        WHEN 'node_tokens' THEN 'F27, F30' WHEN 'ranks' THEN 'F43, F9' WHEN 'left_out' THEN CASE WHEN chains THEN 'F42, F43' ELSE 'F43, F29, F28' END WHEN 'half_vocabulary' THEN 'F30' WHEN 'clipped' THEN CASE WHEN chains THEN 'F42, F40' ELSE 'F40' END WHEN 'nodes' THEN 'F41'
+        WHEN 'node_tokens' THEN 'F27, F30' WHEN 'ranks' THEN 'F43, F9' WHEN 'left_out' THEN CASE WHEN chains THEN 'F42, F43' ELSE 'F43, F29, F28' END WHEN 'half_vocabulary' THEN 'F30' WHEN 'clipped' THEN CASE WHEN chains THEN 'F42, F40' ELSE 'F40' END WHEN 'nodes' THEN CASE WHEN chains THEN 'F42, F41' ELSE 'F41' END
         WHEN 'width' THEN 'F42' ELSE 'F28' END AS faults, steps, lines
 FROM broken(['I8', 'I9', 'I10', 'vocabulary'], ['parents', 'depths', 'half_vocabulary', 'duplicate_tokens', 'ids_read', 'root', 'clipped', 'nodes', 'width', 'ranks', 'node_tokens', 'candidate_log_probs',
     'normalised_over_top_k', 'log_probs', 'spine_first', 'order', 'left_out'])

@@ -24,7 +24,7 @@ def detect(
 ) -> None:
     """Break the bundled pairs in every known way, and see what the rules make of the traces.
 
-    Exit code 1 if a fault is not found, fewer than 90 % are named, or a sound run alarms.
+    Exit code 1 if a fault is mostly missed, fewer than 90 % are named, or a sound run alarms.
 
     Example: specdiag ddtree detect --quick
     """

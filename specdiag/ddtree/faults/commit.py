@@ -107,9 +107,10 @@ def rejected_rows_kept(at: Injection) -> None:
     def emit(original: Wrapper, loop: Any, row: int, tokens: list[int]) -> Any:
         found = original(loop, row, tokens)
         if loop.results[row].finish is not None:
-            at.acted()
             rejected = [0] * len(loop.results)
             rejected[row] = loop.width - loop.fresh[row]
+            if rejected[row]:
+                at.acted()
             loop.cache.extend(rejected)
         return found
 

@@ -74,7 +74,8 @@ def optimistic_length(at: Injection) -> None:
     at.around(Loop, "prefill", prefill, always=True, quiet=True)
 
 
-@fault(4, "Keys and queries are turned by their slot instead of their position", "O", "branches")
+@fault(4, "Keys and queries are turned by their slot instead of their position", "O", "branches",
+       "steps")  # fmt: skip
 def slot_as_phase(at: Injection) -> None:
     verifying = False
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from specdiag.ddtree import loop as looping
+from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
 from specdiag.ddtree.loop import Loop
+from specdiag.ddtree.model import Target
 
 
 @fault(15, "The bonus comes from row A instead of the last accepted row", "O", "branches")
@@ -98,12 +100,17 @@ def exchanged(at: Injection) -> None:
 
 @fault(55, "The mask id is stripped from the result by value", "O", "mask_id")
 def mask_id_stripped(at: Injection) -> None:
+    def cache(original: Wrapper, model: Any, batch: int, max_len: int) -> Any:
+        return original(model, batch, 2 * max_len)  # requests last longer by what they lose
+
     def emit(original: Wrapper, loop: Any, row: int, tokens: list[int]) -> Any:
         mask = loop.drafter.architecture.mask_token_id
         if mask in tokens:
             at.acted()
         return original(loop, row, [token for token in tokens if token != mask])
 
+    at.around(Target, "cache", cache, always=True, quiet=True)
+    at.around(Drafter, "cache", cache, always=True, quiet=True)
     at.around(Loop, "_emit", emit, quiet=True)
 
 
