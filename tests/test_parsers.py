@@ -148,7 +148,9 @@ def test_an_unknown_label_is_kept_and_counted(tmp_path, load, place):
     assert filled.rows('SELECT "table", name, lines FROM unread') == [
         {"table": "decode", "name": "moon phase", "lines": 2}
     ]
-    first, second, third = filled.rows("SELECT * EXCLUDE (line, idle, usable, steady) FROM decode")
+    first, second, third = filled.rows(
+        "SELECT * EXCLUDE (line, idle, usable, steady) FROM decode ORDER BY line"
+    )
     assert json.loads(second.pop("extra")) == {"moon phase": "0.25"}
     assert first.pop("extra") is None and third.pop("extra")
     assert first == second == third
