@@ -58,7 +58,7 @@ class Summary:
 
     @property
     def good(self) -> bool:
-        """Whether faults are found in most of their runs, nine in ten named, and no sound run is."""
+        """Whether faults are found in most of their runs, nine in ten named, no sound run is."""
         found = all(
             _most([bool(case.causes) for case in some])
             for number, some in self.faults.items()
