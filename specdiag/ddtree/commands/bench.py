@@ -42,7 +42,7 @@ def bench(
     max_new_tokens: MaxNewTokens = 128,
     budgets: Annotated[
         str, typer.Option(metavar="N,N,...", help="Budgets of the tree.")
-    ] = "1,2,4,8,16,32,64,128,256",
+    ] = "1,2,4,8,12,16,24,32,64,128,256",
     shadow_budget: Annotated[int, typer.Option(help="Budget of the shadow tree.")] = 32,
     top_k: TopK = 8,
     batch: Batch = 1,
