@@ -58,7 +58,7 @@ class Summary:
 
     @property
     def good(self) -> bool:
-        """Whether most runs of each fault are found, nine in ten named, and no sound one."""
+        """Whether faults are found in most of their runs, nine in ten named, no sound run is."""
         found = all(
             _most([bool(case.causes) for case in some])
             for number, some in self.faults.items()
