@@ -20,6 +20,7 @@ import torch
 
 from specdiag.ddtree import faults, loop, trials
 from specdiag.ddtree.faults import registry
+from specdiag.ddtree.record import Recorder
 from specdiag.ddtree.trials import Trial
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
@@ -46,6 +47,7 @@ ORDERS = {
     "stage_grows_with_context": (49, "", {"text": "repeated", "max_new_tokens": 300, "budget": 8}),
     "path_not_a_chain": ("path", "", {}),
     "steps_do_not_chain": ("root", "", {}),
+    "stage_time_unaccounted": ("kernels", "", {"max_new_tokens": 60, "budget": 4}),
     "healthy-complete-trace": (
         None, "candidates,mask,inputs,checksums,law,oracle", {"batch": 2, "kind": "hybrid", "cut": True}
     ),
@@ -71,7 +73,22 @@ def another_root(at):
     at.around(loop.Loop, "_draft", draft)
 
 
-OWN = {"path": path_of_siblings, "root": another_root}  # that no F number is
+def kernels_alone(at):
+    """Verification is timed by its kernels, the step by the clock."""
+
+    def record(original, *given):
+        found = original(*given)
+        found.verify_ms *= 0.4
+        return found
+
+    at.around(Recorder, "_record", record)
+
+
+OWN = {
+    "path": path_of_siblings,
+    "root": another_root,
+    "kernels": kernels_alone,
+}  # that no F number is
 
 
 def make(rule: str, folder: Path) -> None:

@@ -1,0 +1,24 @@
+-- title    = "The stages do not add up to the step"
+-- severity = "medium"
+-- needs    = { step = ["step_ms", "draft_ms", "verify_ms", "ctx_len"], time_sample = [] }
+-- enough   = 16
+-- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- enable   = "record the time of the whole step beside those of its stages"
+-- why      = "Drafting, verification and what is between them make the step. Time that no stage has is waiting: for the host, for a copy, for another process on the device. Stages that are timed on the device alone hide it, and the step that users wait for does not get faster by making them faster."
+-- fix      = ["Time the stages where they begin and end for the host, without gaps between them, once beside the device's own times.", "Count what the host does between two launches: building the tree, copying metadata, scheduling, sending tokens."]
+-- explains = ["slower_than_baseline"]
+-- params   = { share = 0.3, rows = 16 }
+
+WITH summed AS (
+    SELECT run, source, line, max(ms) FILTER (stage = 'step') AS step_ms, sum(ms) FILTER (stage <> 'step') AS accounted_ms,
+        count(*) FILTER (stage IN ('draft', 'verify')) AS known
+    FROM time_sample WHERE kind = 'step' GROUP BY run, source, line
+),
+judged AS (
+    SELECT run, count(*) AS steps, median(step_ms) AS step_ms, median(accounted_ms) AS accounted_ms, 1 - median(accounted_ms) / median(step_ms) AS unaccounted,
+        quantile_cont(1 - accounted_ms / step_ms, 0.25) AS low, arg_min(cite(source, line), (source, line), 4) AS lines
+    FROM summed WHERE known = 2 AND step_ms > 0 GROUP BY run
+)
+SELECT run, format('{:.0f} % of the step is in no stage: the stages make {:.1f} ms of {:.1f} ms, in the median of {} steps', 100 * unaccounted, accounted_ms, step_ms, steps) AS message,
+    steps, step_ms, accounted_ms, unaccounted, lines
+FROM judged WHERE steps >= $rows AND unaccounted > $share AND low > $share / 2
