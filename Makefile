@@ -1,4 +1,4 @@
-# make demo   install into .venv and analyse the sample logs
+# make demo   install into .venv and analyse some of the sample logs
 # make test   install with the development tools and run the whole test suite
 #             (EXTRAS=dev,runtime also tests the bundled runtime, which needs torch)
 # make check  what CI runs beside the tests: formatting, lint, types
@@ -12,7 +12,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 .PHONY: demo test check clean
 
 demo: $(VENV)/.demo
-	$(BIN)/specdiag analyze sample_logs/
+	$(BIN)/specdiag analyze sample_logs/founding-* sample_logs/walk_stopped_early.jsonl sample_logs/healthy*
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest
