@@ -66,7 +66,7 @@ def _runs(console: Console, diagnosis: Diagnosis) -> None:
             overflow="fold",
             justify="left" if heading in ("run", "algorithm", "verdict") else "right",
             no_wrap=not name and heading != "algorithm",
-            min_width=16 if name else None,
+            min_width=12 if name else None,
         )
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
