@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 _PACKAGE = Path(__file__).parent
 # A wheel carries both folders inside the package; in a checkout they stand beside it.
@@ -15,6 +19,15 @@ DERIVE = _PACKAGE / "derive.sql"
 WORDS = _PACKAGE / "words.sql"
 REPLAY = _PACKAGE / "replay.sql"
 IDENTITIES = _PACKAGE / "identities"
+
+
+def header(sql: str) -> dict[str, Any]:
+    """The TOML in the leading comment of a SQL file.
+
+    Raises ValueError when it is none.
+    """
+    lines = itertools.takewhile(lambda line: line.startswith("--"), sql.splitlines())
+    return tomllib.loads("\n".join(re.sub(r"^-- ?", "", line) for line in lines))
 
 
 def definitions(bundled: Path, extra: list[Path], suffix: str) -> list[Path]:

@@ -140,6 +140,7 @@ def analyze(
 
 def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
     texts = _quote([hit for _, hit in hits], filled)
+    steps = _steps([hit for _, hit in hits], filled)
     order = {severity: n for n, severity in enumerate(SEVERITIES)}
     hits.sort(key=lambda h: (order[h[1].severity], -(h[1].impact or 0), h[0].name, h[1].run))
     seen: dict[str, int] = defaultdict(int)
@@ -156,20 +157,28 @@ def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
                     Evidence(filled.readings[source].source.name, line, texts[source, line])
                     for source, line in hit.places[:QUOTED] if (source, line) in texts
                 ],
-                step=_step(hit, filled),
+                step=steps.get(hit.places[0]) if _tells_of_step(hit) else None,
             )
         )  # fmt: skip
     return findings
 
 
-def _step(hit: Hit, filled: Store) -> dict[str, Any] | None:
-    """The step that a finding tells of, if it names one."""
-    if hit.values.get("step") is None or not hit.places:
-        return None
+def _tells_of_step(hit: Hit) -> bool:
+    return hit.values.get("step") is not None and bool(hit.places)
+
+
+def _steps(hits: list[Hit], filled: Store) -> dict[tuple[int, int], dict[str, Any]]:
+    """The steps that findings tell of, by their place: the columns of table step."""
+    wanted = sorted({hit.places[0] for hit in hits if _tells_of_step(hit)})
+    if not wanted:
+        return {}
     rows = filled.rows(
-        "SELECT * FROM step WHERE source = ? AND line = ? AND len(parents) > 0", [*hit.places[0]]
+        """SELECT s.* FROM step s
+           JOIN (SELECT unnest(?) AS source, unnest(?) AS line) w USING (source, line)
+           WHERE len(s.parents) > 0""",
+        [[source for source, _ in wanted], [line for _, line in wanted]],
     )
-    return rows[0] if rows else None
+    return {(row["source"], row["line"]): row for row in rows}
 
 
 def _quote(hits: list[Hit], filled: Store) -> dict[tuple[int, int], str]:

@@ -17,8 +17,6 @@ hundred thousand steps take as long as DuckDB needs to read them.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,8 +71,7 @@ def identities() -> list[Identity]:
 
 def _identity(path: Path) -> Identity:
     sql = path.read_text(encoding="utf-8")
-    header = [line[3:] for line in sql.splitlines() if re.match(r"-- \w+ += ", line)]
-    keys = tomllib.loads("\n".join(header))
+    keys = bundled.header(sql)
     return Identity(
         keys["identity"], path, sql, tuple(keys["needs"]), tuple(keys.get("follows", ())),
         keys.get("sure", False),
@@ -100,7 +97,7 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     )
     for view in ("hit", "node", "traced"):
         db.execute(f"DROP VIEW {view}")
-    for table in ("found", "tree_row", "place", "link", "shape", "setting"):
+    for table in ("found", "tree_row", "place", "link", "shape"):
         db.execute(f"DROP TABLE IF EXISTS {table}")
     return notices
 
@@ -121,7 +118,7 @@ def _decidable(db: duckdb.DuckDBPyConnection) -> list[tuple[Identity, dict[str, 
 
 
 def _unnest(db: duckdb.DuckDBPyConnection) -> None:
-    """Table node: every row of every tree with what stands at its parent; and table hit.
+    """View node: every row of every tree with what stands at its parent; and view hit.
 
     A hit is a node with the token that the target chose at its parent: the walk takes it where it
     comes by. Lists that no step has cost nothing.
@@ -142,7 +139,11 @@ def _unnest(db: duckdb.DuckDBPyConnection) -> None:
             FROM (SELECT id, ctx_len, unnest(range(len(parents))) AS "row", {_as(own)}{kept}
                   FROM traced WHERE len(parents) > 0)"""
     )
-    missing = {name: _null(name) for name in [*_NODE, *_AT_PARENT] if name not in own | above}
+    missing = {
+        name: f"NULL::{'VARCHAR' if of == 'visible' else 'BIGINT'}"
+        for name, of in (_NODE | _AT_PARENT).items()
+        if of not in given
+    }
     db.execute(
         f"""CREATE TEMP VIEW node AS
             SELECT *{"".join(f", {null} AS {name}" for name, null in missing.items())}
@@ -156,14 +157,6 @@ def _unnest(db: duckdb.DuckDBPyConnection) -> None:
 
 def _as(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{value} AS {name}" for name, value in columns.items())
-
-
-def _null(name: str) -> str:
-    return (
-        "NULL::VARCHAR"
-        if name.endswith("visible") and not name.startswith("past")
-        else "NULL::BIGINT"
-    )
 
 
 def _find(db: duckdb.DuckDBPyConnection, identity: Identity) -> None:

@@ -17,8 +17,6 @@ are the finding's values. The header:
 from __future__ import annotations
 
 import math
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -92,13 +90,8 @@ def load(path: Path) -> Rule:
         raise SpecdiagError(
             f"rule cannot be read: {error}", str(path), "a rule is SQL in UTF-8"
         ) from None
-    header = []
-    for line in text.splitlines():
-        if not line.startswith("--"):
-            break
-        header.append(re.sub(r"^-- ?", "", line))
     try:
-        data = tomllib.loads("\n".join(header))
+        data = bundled.header(text)
         unknown = set(data) - set(Rule.__annotations__)
         if unknown:
             raise ValueError(f"unknown key {', '.join(sorted(unknown))}")

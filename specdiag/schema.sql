@@ -280,3 +280,23 @@ WHERE NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRES
 CREATE VIEW chain AS         -- peers that are known to verify a chain
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
 WHERE r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
+
+-- What the run record of a step trace says, typed.
+CREATE VIEW setting AS
+SELECT run,
+    TRY_CAST(max(value) FILTER (key = 'block') AS BIGINT) AS block,
+    TRY_CAST(max(value) FILTER (key = 'mask_id') AS BIGINT) AS mask_id,
+    TRY_CAST(max(value) FILTER (key = 'vocab') AS BIGINT) AS vocab,
+    coalesce(TRY_CAST(max(value) FILTER (key = 'depth_bonus') AS DOUBLE), 0) AS depth_bonus,
+    max(CASE WHEN key = 'effective' THEN TRY_CAST(json_extract_string(TRY_CAST(value AS JSON), '$.depth_limit') AS BIGINT) END) AS depth_limit,
+    max(CASE WHEN key = 'stop_ids' THEN TRY_CAST(TRY_CAST(value AS JSON) AS BIGINT[]) END) AS stop_ids,
+    lower(max(value) FILTER (key = 'dtype')) AS dtype,
+    max(CASE WHEN key = 'draft_layers' THEN list_transform(TRY_CAST(TRY_CAST(value AS JSON) AS JSON[]), lambda layer: {
+        'window': TRY_CAST(json_extract_string(layer, '$.window') AS BIGINT), 'head_dim': TRY_CAST(json_extract_string(layer, '$.head_dim') AS BIGINT),
+        'rope': json_extract_string(layer, '$.rope.kind'), 'theta': TRY_CAST(json_extract_string(layer, '$.rope.theta') AS DOUBLE), 'factor': TRY_CAST(json_extract_string(layer, '$.rope.factor') AS DOUBLE)
+    }) END) AS draft_layers,
+    max(CASE WHEN key = 'tap_layers' THEN TRY_CAST(TRY_CAST(value AS JSON) AS BIGINT[]) END) AS tap_layers,
+    TRY_CAST(max(value) FILTER (key = 'draft_vocab') AS BIGINT) AS draft_vocab,
+    bool_or(key = 'simulated_acceptance' AND TRY_CAST(value AS DOUBLE) IS NOT NULL) AS simulated,
+    max(CASE WHEN key = 'target_windows' THEN TRY_CAST(TRY_CAST(value AS JSON) AS BIGINT[]) END) AS target_windows
+FROM config GROUP BY run;

@@ -19,7 +19,6 @@ REASONS = {
     "depth": "the whole depth was accepted: a drafter of a larger block would go on",
     "budget": "the target's token was a candidate, below the last node: a larger budget holds it",
     "top_k": "the target's token was no candidate: a larger top-k, or a better drafter",
-    "vocabulary": "the drafter does not know the target's token",
     "tree": "the target's token was not in the tree (record candidates to know why)",
     "left_out": "a better candidate than the last node was left out: the tree is built wrong",
     "walk": "a child carried the target's token: the walk is wrong",

@@ -3,7 +3,6 @@
 -- The walk ends at row r = accepted[-1] in depth A, where the target chose t (ddtree, section 12):
 --   end         the request ends in this step, or emission was cut
 --   depth       the drafter predicts no deeper
---   vocabulary  the drafter does not know t
 --   top_k       t is not among the candidates of the next depth
 --   budget      t is, but its path scores below the last node: a larger budget would hold it
 --   left_out    t is, and its path scores above the last node: the tree was built wrong
@@ -11,15 +10,9 @@
 --   tree        t is not in the tree; the trace has no candidates to say more
 
 CREATE OR REPLACE TEMP TABLE stop AS
-WITH setting AS (
-    SELECT run, TRY_CAST(max(value) FILTER (key = 'block') AS BIGINT) - 1 AS depths,
-        max(CASE WHEN key = 'effective' THEN TRY_CAST(json_extract_string(TRY_CAST(value AS JSON), '$.depth_limit') AS BIGINT) END) AS depth_limit,
-        TRY_CAST(max(value) FILTER (key = 'draft_vocab') AS BIGINT) < TRY_CAST(max(value) FILTER (key = 'vocab') AS BIGINT) AS reduced
-    FROM config GROUP BY run
-),
-ended AS (
-    SELECT s.run, s.source, s.line, len(accepted) - 1 AS accepted, accepted[-1] AS row, target_tokens[accepted[-1] + 1] AS chosen,
-        coalesce(t.depth_limit, t.depths, len(s.candidate_tokens), nullif(len(s.spine_tokens), 0)) AS depths,
+WITH ended AS (
+    SELECT s.run, len(accepted) - 1 AS accepted, accepted[-1] AS row, target_tokens[accepted[-1] + 1] AS chosen,
+        coalesce(t.depth_limit, t.block - 1, len(s.candidate_tokens), nullif(len(s.spine_tokens), 0)) AS depths,
         s.finish IS NOT NULL OR s.cut IS NOT NULL AS ends, s.parents, s.node_tokens, s.log_probs,
         -- the chain has one candidate a depth
         CASE WHEN s.mode ILIKE '%linear' THEN list_transform(s.spine_tokens, lambda token: [token]) ELSE s.candidate_tokens END AS candidates,
@@ -33,7 +26,7 @@ placed AS (
         len(list_filter(range(1, len(parents) + 1), lambda i: parents[i] = row AND node_tokens[i] = chosen)) > 0 AS held
     FROM ended
 )
-SELECT run, source, line, accepted, place AS candidate, CASE
+SELECT run, CASE
     WHEN ends THEN 'end'
     WHEN held THEN 'walk'
     WHEN accepted >= depths THEN 'depth'

@@ -2,6 +2,7 @@
 -- needs = ["accepted", "accepted_depth | accepted_drafts | commit_len"]
 -- follows = ["I1"]
 -- sure = true
+
 -- The engine's counters are those of its accepted rows: A drafts, A deep, C = A + 1 committed. Where
 -- emission was cut, a counter may be that of what was emitted. A counter that is one more in every
 -- step counts the root as well; see counted_root.sql.

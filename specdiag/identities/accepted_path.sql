@@ -1,5 +1,6 @@
 -- identity = "I1"
 -- needs = ["accepted", "parents"]
+
 -- Accepted rows begin at the root and go from parent to child.
 
 WITH path AS (

@@ -1,5 +1,6 @@
 -- identity = "I2"
 -- needs = ["accepted", "node_tokens", "target_tokens"]
+
 -- An accepted node carries the target's choice at its parent.
 
 WITH path AS (

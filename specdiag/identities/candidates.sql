@@ -1,5 +1,6 @@
 -- identity = "I9"
 -- needs = ["candidate_log_probs"]
+
 -- Candidates of a depth are parts of one law: their probabilities sum to at most 1. Where the first
 -- is far from certain and the few recorded ones sum to exactly 1 at depth after depth, the law was
 -- taken over these alone.

@@ -1,6 +1,7 @@
 -- identity = "commit"
 -- needs = ["accepted", "checksums"]
 -- follows = ["I1"]
+
 -- Checksums over the bytes themselves: what was committed is what was computed for the accepted rows.
 
 WITH summed AS (

@@ -1,5 +1,6 @@
 -- identity = "I11"
 -- needs = ["emitted"]
+
 -- A request's completion is the token of its prefill and what its steps emitted, if all are there.
 
 WITH told AS (

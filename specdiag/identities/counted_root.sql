@@ -1,6 +1,7 @@
 -- identity = "I1"
 -- needs = ["accepted", "accepted_depth | accepted_drafts"]
 -- follows = ["I1"]
+
 -- A counter of accepted drafts does not count the root. Elsewhere such a counter may be meant so.
 
 WITH always AS (

@@ -1,5 +1,6 @@
 -- identity = "I7"
 -- needs = ["ctx_len", "draft_kv_before", "draft_kv_after"]
+
 -- The drafter's cache holds the context and nothing else: what the last step committed is appended,
 -- from its accepted rows, and blocks are dropped. A request begins with its prompt, or with what a
 -- prefix cache left of it.

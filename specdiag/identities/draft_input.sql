@@ -1,5 +1,6 @@
 -- identity = "I7"
 -- needs = ["block_tokens", "root"]
+
 -- The drafter's block: the root, then mask ids, as wide as it was trained for, behind the context.
 
 SELECT id, 'block_root' AS field, 0 AS entry, root AS expected, block_tokens[1] AS observed FROM traced WHERE block_tokens[1] <> root

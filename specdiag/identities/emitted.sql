@@ -1,6 +1,7 @@
 -- identity = "I4"
 -- needs = ["accepted", "node_tokens", "bonus", "emitted"]
 -- follows = ["I1"]
+
 -- What is handed to the request: the accepted drafts and the bonus. A cut leaves a leading part.
 
 WITH told AS (

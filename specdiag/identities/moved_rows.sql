@@ -1,6 +1,7 @@
 -- identity = "commit"
 -- needs = ["accepted", "kv_source | state_row | state_sources"]
 -- follows = ["I1"]
+
 -- The commit keeps the accepted rows, in their order, and the recurrent state of the last of them; a
 -- row's own state goes on from that of its parent.
 

@@ -1,6 +1,7 @@
 -- identity = "I5"
 -- needs = ["ctx_len", "accepted"]
 -- follows = ["I1"]
+
 -- A step begins with the bonus of the one before it, behind all that this committed. A start that
 -- fits a commit counter at odds with the path is that contradiction, not another one.
 

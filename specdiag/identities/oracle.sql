@@ -1,5 +1,6 @@
 -- identity = "oracle"
 -- needs = ["emitted", "oracle_tokens"]
+
 -- What is emitted is what a plain pass chooses. A difference where its two best are closer than the
 -- type's noise is a near tie; what comes after one in the same request proves nothing.
 

@@ -1,5 +1,6 @@
 -- identity = "I8"
 -- needs = ["parents"]
+
 -- A parent stands before its children and is one less deep; siblings carry different tokens.
 
 SELECT id, 'parents' AS field, row AS entry, NULL AS expected, parent AS observed FROM node WHERE parent >= row

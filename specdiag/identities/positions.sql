@@ -1,5 +1,6 @@
 -- identity = "I8"
 -- needs = ["positions", "depths", "ctx_len"]
+
 -- A node's position is the root's plus its depth, whatever row it stands in.
 
 SELECT id, 'positions' AS field, row AS entry, ctx_len + depth AS expected, position AS observed FROM node WHERE position <> ctx_len + depth

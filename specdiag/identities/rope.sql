@@ -1,5 +1,6 @@
 -- identity = "rope"
 -- needs = ["draft_turns", "ctx_len"]
+
 -- A draft layer turns the root by its position. The slowest pair, which stays within one turn longest,
 -- tells base and factor; YaRN blends it with others, and is left out.
 

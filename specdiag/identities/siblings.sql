@@ -1,5 +1,6 @@
 -- identity = "I9"
 -- needs = ["parents", "node_tokens", "target_tokens | ranks"]
+
 -- Siblings carry different tokens: of two equal ones a child map keeps the last. Without ranks they
 -- are looked for where it matters, below the target's choices.
 

@@ -1,9 +1,12 @@
 -- identity = "stop"
 -- needs = ["emitted"]
+
 -- Nothing is emitted behind a stop token, and not more than was asked for.
 
-SELECT id, 'stop' AS field, list_position(list_transform(emitted, lambda token: list_contains(stop_ids, token)), true) AS entry, 'the last token' AS expected, format('{} more', len(emitted) - list_position(list_transform(emitted, lambda token: list_contains(stop_ids, token)), true)) AS observed
-FROM traced WHERE len(list_filter(emitted[:-2], lambda token: list_contains(stop_ids, token))) > 0
+WITH ended AS (
+    SELECT id, len(emitted) AS emitted, list_position(list_transform(emitted, lambda token: list_contains(stop_ids, token)), true) AS place FROM traced
+)
+SELECT id, 'stop' AS field, place AS entry, 'the last token' AS expected, format('{} more', emitted - place) AS observed FROM ended WHERE place < emitted
 UNION ALL
 SELECT n.id, 'stop', 0, 'no step behind a stop token', 'a step'
 FROM traced s JOIN traced n ON n.id = s.next WHERE list_contains(s.stop_ids, s.emitted[-1])

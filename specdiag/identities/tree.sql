@@ -1,5 +1,6 @@
 -- identity = "I9"
 -- needs = ["parents", "depths", "ranks", "log_probs"]
+
 -- The tree is the best-first one: scores never rise from row to row, the ranks of siblings have no
 -- gap, every node is a candidate of its depth with the sum of its path, and nothing better was left
 -- out. All of it can be seen row by row, so nothing is built again.

@@ -1,5 +1,6 @@
 -- identity = "I9"
 -- needs = ["parents", "depths", "ranks", "log_probs", "candidate_log_probs"]
+
 -- Nothing better was left out: neither a next sibling nor a first child of a node scores above the
 -- last admitted one. A tree that is not full left nothing out at all.
 
@@ -20,11 +21,11 @@ family AS (
     SELECT id, parent, max("rank") AS last_rank FROM node WHERE row > 0 AND "rank" IS NOT NULL GROUP BY id, parent
 ),
 left_out AS (
-    SELECT e.id, e.row, 'sibling' AS kin, e.parent_log_prob + e.sibling + e.bonus * e.depth AS score, e.least, e.nodes, e.budget
+    SELECT e.id, e.row, e.parent_log_prob + e.sibling + e.bonus * e.depth AS score, e.least, e.nodes, e.budget
     FROM edge e JOIN family f ON f.id = e.id AND f.parent = e.parent AND f.last_rank = e."rank"
     WHERE e.row > 0 AND e.sibling > -1e30
     UNION ALL
-    SELECT e.id, e.row, 'child', e.log_prob + e.child + e.bonus * (e.depth + 1), e.least, e.nodes, e.budget
+    SELECT e.id, e.row, e.log_prob + e.child + e.bonus * (e.depth + 1), e.least, e.nodes, e.budget
     FROM edge e ANTI JOIN family f ON f.id = e.id AND f.parent = e.row
     WHERE e.child > -1e30
 )

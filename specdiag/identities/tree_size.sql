@@ -1,5 +1,6 @@
 -- identity = "I10"
 -- needs = ["parents", "budget"]
+
 -- As many nodes as the budget allows, or as K candidates in L depths make; never more. The verified
 -- rows are the nodes and the root, padding aside.
 

@@ -1,5 +1,6 @@
 -- identity = "mask"
 -- needs = ["visible", "parents"]
+
 -- A row sees its parent's tree columns and its own, and all of the past. Bit i is row i, in
 -- hexadecimal: to set it is to put one digit in front, or to raise the first one.
 

@@ -1,5 +1,6 @@
 -- identity = "vocabulary"
 -- needs = ["node_tokens", "emitted"]
+
 -- Candidates come from all of the vocabulary. Where none comes from its second half any more, step
 -- after step, while the text goes on to use it, ids are those of one half of the head.
 

@@ -2,6 +2,7 @@
 -- needs = ["accepted", "parents", "node_tokens", "target_tokens"]
 -- sure = true
 -- follows = ["I1", "I2"]
+
 -- No child of the last accepted row carries the target's choice: the walk went as far as it could.
 -- Some engines leave off behind a stop token, in a step that is a request's last.
 

@@ -1,5 +1,6 @@
 -- identity = "window"
 -- needs = ["window_low", "ctx_len"]
+
 -- The lowest position that a layer read: where its window begins for the root's row, or the start of
 -- the context in a full layer. Draft layers come first, then the target's kinds of layers.
 

@@ -42,8 +42,36 @@ from specdiag.errors import SpecdiagError
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Options, Request
+    from specdiag.ddtree.faults.registry import Fault
     from specdiag.ddtree.pair import Pair
     from specdiag.ddtree.verify import Sampling
+
+
+Text = Annotated[str | None, typer.Argument(help="Text to continue.")]
+PromptFile = Annotated[
+    str | None,
+    typer.Option(help='Read the prompt there (- is stdin), or from .jsonl {"prompt": ...}.'),
+]
+Seed = Annotated[int, typer.Option(help="The same seed draws the same text.")]
+TraceFile = Annotated[
+    Path | None, typer.Option(help="Write every step: .jsonl, .jsonl.zst or .parquet.")
+]
+TraceDetail = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Also: mask, inputs, checksums, law, oracle, candidates; by commas.",
+    ),
+]
+ServerLogFile = Annotated[Path | None, typer.Option(help="Write a log as SGLang does.")]
+FaultName = Annotated[
+    str | None,
+    typer.Option(metavar="F12@40", help="Break the run on purpose, here from step 40 on."),
+]
+Compile = Annotated[
+    bool,
+    typer.Option("--compile", help="Compile the passes first, for a minute; needs C++."),
+]
 
 
 def details(names: str | None, known: Sequence[str], trace: Path | None) -> frozenset[str]:
@@ -60,11 +88,8 @@ def details(names: str | None, known: Sequence[str], trace: Path | None) -> froz
 
 @app.command()
 def generate(
-    prompt: Annotated[str | None, typer.Argument(help="Text to continue.")] = None,
-    file: Annotated[
-        str | None,
-        typer.Option(help='Read the prompt there (- is stdin), or from .jsonl {"prompt": ...}.'),
-    ] = None,
+    prompt: Text = None,
+    file: PromptFile = None,
     mode: Mode = "ddtree",
     budget: Budget = 32,
     top_k: TopK = 8,
@@ -73,33 +98,19 @@ def generate(
     max_new_tokens: MaxNewTokens = 128,
     temperature: Temperature = 0.0,
     top_p: TopP = 1.0,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
+    seed: Seed = 0,
     batch: Batch = 1,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write every step: .jsonl, .jsonl.zst or .parquet.")
-    ] = None,
-    trace_detail: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Also: mask, inputs, checksums, law, oracle, candidates; by commas.",
-        ),
-    ] = None,
-    server_log: Annotated[Path | None, typer.Option(help="Write a log as SGLang does.")] = None,
-    fault: Annotated[
-        str | None,
-        typer.Option(metavar="F12@40", help="Break the run on purpose, here from step 40 on."),
-    ] = None,
+    trace: TraceFile = None,
+    trace_detail: TraceDetail = None,
+    server_log: ServerLogFile = None,
+    fault: FaultName = None,
     pair: PairName = "plain",
     target: TargetFolder = None,
     drafter: DrafterFolder = None,
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = 1,
-    compile: Annotated[
-        bool,
-        typer.Option("--compile", help="Compile the passes first, for a minute; needs C++."),
-    ] = False,
+    compile: Compile = False,
 ) -> None:
     """Continue a text, and record how.
 
@@ -110,7 +121,6 @@ def generate(
     require_runtime()
     from specdiag.ddtree.decode import Options
     from specdiag.ddtree.faults import inject
-    from specdiag.ddtree.faults import parse as parse_fault
     from specdiag.ddtree.trace import DETAILS
     from specdiag.ddtree.verify import Sampling
 
@@ -126,12 +136,7 @@ def generate(
         raise SpecdiagError(
             "trace and server log are the same file", str(trace), "name two different files"
         )
-    broken = parse_fault(fault) if fault is not None else None
-    if broken is not None and (compile or mode == "autoregressive"):
-        raise SpecdiagError(
-            "a fault needs drafts, and passes that are not compiled", "--fault",
-            "leave out --compile, and take --mode ddtree",
-        )  # fmt: skip
+    broken = _fault(fault, compile, mode)
     given = _prompts(prompt, file)
     if mode != "autoregressive" and target is not None and drafter is None:
         raise SpecdiagError(
@@ -156,6 +161,21 @@ def generate(
         known, first = broken[0], injected.first
         acted = "had nothing to act on" if first is None else f"acted from step {first} on"
         typer.echo(f"{known.name}: {known.title}; it {acted}", err=True)
+
+
+def _fault(text: str | None, compiled: bool, mode: str) -> tuple[Fault, int] | None:
+    """The fault of `--fault` and its first step."""
+    from specdiag.ddtree.faults import parse
+
+    if text is None:
+        return None
+    found = parse(text)
+    if compiled or mode == "autoregressive":
+        raise SpecdiagError(
+            "a fault needs drafts, and passes that are not compiled", "--fault",
+            "leave out --compile, and take --mode ddtree",
+        )  # fmt: skip
+    return found
 
 
 def _prompts(prompt: str | None, file: str | None) -> list[Prompt]:
