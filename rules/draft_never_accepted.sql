@@ -9,6 +9,18 @@
 --   "Otherwise compare the drafter's configuration with its published one: target layer ids, mask token, vocabulary, output head, the target it was trained for.",
 --   "After prefill/decode separation or a fused path: check that the drafter gets real hidden states.",
 -- ]
+-- formula  = "C <= 1.05 in 98 % of the samples and on average, over at least 200 steps; of llama.cpp and vLLM accepted / drafted"
+-- unlike   = [
+--   "Simulated or adaptive acceptance, which is low on purpose (acceptance_low_on_purpose).",
+--   "No acceptance fields at all: speculation is off, or never engages (speculation_never_engages).",
+--   "A rate of 1/N in logs of before April 2026 is no acceptance: it is the target's own token.",
+-- ]
+-- causes   = [
+--   { name = "wiring", cause = "the drafter is fed other target layers, another head or embedding than it was trained with", test = "tensor parallelism 1, no fusion, unquantised target, one short greedy prompt: drafts are accepted again if a feature that you took away broke the feed" },
+--   { name = "pairing", cause = "the drafter was trained for another target, or its weights did not load", test = "the same drafter with the target its model card names: accepted there, so the pair is wrong" },
+--   { name = "transfer", cause = "hidden states are missing after prefill/decode separation", test = "one node without separation: accepted there, so the transfer loses them" },
+-- ]
+-- reports  = ["sgl-project/sglang#27829", "vllm-project/vllm#41789", "sgl-project/SpecForge#455"]
 -- explains = ["slower_than_baseline", "tree_below_chain"]
 -- params   = { floor = 1.05, steps = 200, lines = 5 }
 

@@ -11,7 +11,7 @@ from typing import Any
 from specdiag import bundled, parser, rule, store
 from specdiag import source as sources
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
-from specdiag.rule import SEVERITIES, Decision, Hit, Rule
+from specdiag.rule import SEVERITIES, Cause, Decision, Hit, Rule
 from specdiag.source import Source
 from specdiag.store import Progress, Store
 
@@ -40,6 +40,7 @@ class Finding:
     impact: float | None
     values: dict[str, Any]
     evidence: list[Evidence]
+    causes: tuple[Cause, ...] = ()  # the likeliest first
     step: dict[str, Any] | None = None  # of a traced step that proves it, the columns of table step
     explained_by: str | None = None
 
@@ -152,7 +153,7 @@ def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
             Finding(
                 id=name if seen[name] == 1 else f"{name}#{seen[name]}",
                 rule=one, run=hit.run, against=hit.against, severity=hit.severity,
-                message=hit.message, impact=hit.impact, values=hit.values,
+                message=hit.message, impact=hit.impact, values=hit.values, causes=hit.causes,
                 evidence=[
                     Evidence(filled.readings[source].source.name, line, texts[source, line])
                     for source, line in hit.places[:QUOTED] if (source, line) in texts

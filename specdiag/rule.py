@@ -12,6 +12,12 @@ are the finding's values. The header:
              leaves is its value `faults`
     applies  a condition on table run: where it is false, the rule is not applicable; where it is
              true and rows are missing, the rule is undecided
+    formula  what is computed and compared, in symbols
+    unlike   [text]: what looks like it and is not, so that the rule stays silent
+    causes   [{ name, cause, test }]: what can be behind it, the likeliest first, and the cheapest
+             run that tells this cause from the others. A finding whose row has the column `causes`,
+             a list of names, ranks those first: its own evidence points at them
+    reports  public reports of it: owner/repository#number
 """
 
 from __future__ import annotations
@@ -30,10 +36,19 @@ from specdiag import bundled
 from specdiag.errors import SpecdiagError
 
 SEVERITIES = ("critical", "high", "medium", "low", "info")
-SPECIAL = ("run", "message", "against", "severity", "impact", "lines")
+SPECIAL = ("run", "message", "against", "severity", "impact", "lines", "causes")
 FREE = ("run", "config")  # tables that every run has a say in; they decide nothing by themselves
 
 MACROS = bundled.WORDS.read_text(encoding="utf-8")  # words that SQL has to be taught
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What can be behind a finding, and the cheapest run that tells it from the other causes."""
+
+    name: str
+    cause: str
+    test: str
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,15 @@ class Rule:
     explains: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
+    formula: str = ""
+    unlike: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    reports: tuple[str, ...] = ()
+
+    def ranked(self, first: tuple[str, ...] = ()) -> tuple[Cause, ...]:
+        """The causes, those named first in front, the others in the header's order."""
+        place = {name: n for n, name in enumerate(first)}
+        return tuple(sorted(self.causes, key=lambda one: place.get(one.name, len(place))))
 
 
 @dataclass(frozen=True)
@@ -67,6 +91,7 @@ class Hit:
     impact: float | None
     places: tuple[tuple[int, int], ...]  # (source, line)
     values: dict[str, Any]
+    causes: tuple[Cause, ...]  # the likeliest first
 
 
 @dataclass(frozen=True)
@@ -106,7 +131,9 @@ def load(path: Path) -> Rule:
             why=data["why"], fix=tuple(data["fix"]), needs=needs, enough=enough,
             applies=data.get("applies", ""), enable=data.get("enable", ""),
             explains=tuple(data.get("explains", [])), faults=tuple(data.get("faults", [])),
-            params=dict(data.get("params", {})),
+            params=dict(data.get("params", {})), formula=data.get("formula", ""),
+            unlike=tuple(data.get("unlike", [])), reports=tuple(data.get("reports", [])),
+            causes=tuple(Cause(**one) for one in data.get("causes", [])),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"no key {error}" if isinstance(error, KeyError) else str(error)
@@ -216,6 +243,9 @@ def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
     severity = row.get("severity") or rule.severity
     if severity not in SEVERITIES:
         raise ValueError(f"severity {severity!r} is none of {', '.join(SEVERITIES)}")
+    likely = tuple(row.get("causes") or ())
+    if unknown := set(likely) - {one.name for one in rule.causes}:
+        raise ValueError(f"the header names no cause {', '.join(sorted(map(str, unknown)))}")
     return Hit(
         run=row["run"],
         message=str(row["message"]),
@@ -224,6 +254,7 @@ def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
         impact=None if impact is None else min(1.0, max(0.0, float(impact))),
         places=places,
         values={name: plain(value) for name, value in row.items() if name not in SPECIAL},
+        causes=rule.ranked(likely),
     )
 
 
