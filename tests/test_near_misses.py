@@ -10,7 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from test_rules import ALARMING
 
 NEAR = sorted(Path(__file__).with_name("near_misses").glob("*--*"))
