@@ -88,6 +88,7 @@ class Server:
     silent: bool = False  # speculation is configured, and not one figure of it is printed
     counter: int = 0  # what a tree build prints as accepted depth, if not the depth
     commits: float = 1.0  # what it prints as commit length, as a share of the true one
+    clock: float = 1.0  # what it prints as step time, as a share of the true one
     loads: tuple[str, ...] = ()  # lines in the start, after the weights of the drafter
     says: tuple[tuple[float, str], ...] = ()  # lines while it serves: second, text
     dies: tuple[str, tuple[str, ...]] | None = None  # where (weights, draft, capture, 12.5), and how

@@ -267,7 +267,7 @@ class SGLang(Writer):
                 record.second,
                 f"DDTREE metrics: avg_accepted_depth={printed:.2f} avg_accepted_drafts={server.commits * (depth + 1) - 1:.2f} "
                 f"avg_commit_len={server.commits * (depth + 1):.2f} avg_tree_size={server.drafts:.2f} budget={server.drafts} "
-                f"top_k={server.top_k} ctx_len={facts['ctx']:.0f} step_ms={1000 * facts['seconds'] / max(1, facts['forwards']):.2f}",
+                f"top_k={server.top_k} ctx_len={facts['ctx']:.0f} step_ms={1000 * server.clock * facts['seconds'] / max(1, facts['forwards']):.2f}",
                 self.rank(record.rank),
             )  # fmt: skip
 
