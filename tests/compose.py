@@ -11,7 +11,6 @@ what is composed here tests those files.
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import heapq
 import math
@@ -162,6 +161,7 @@ class Request:
     verifies: int = 0
     proposed: int = 0
     accepted: list[int] = field(default_factory=list)  # [k]: steps that accepted k drafts
+    shares: list[float] = field(default_factory=list)  # its survival, anew every few steps
     first: float = 0.0
     retractions: int = 0
     client: int = 0
@@ -182,18 +182,16 @@ class Window:
 
     def __init__(self, second: float) -> None:
         self.since = second
-        self.forwards = self.verifies = self.committed = self.drafted = self.prompts = 0
-        self.positions: list[int] = []
+        self.forwards = self.drafted = self.prompts = 0
+        self.accepted = [0] * 64  # [k]: verifications that accepted k drafts
 
-    def count(self, verifies: int, drafted: int, accepted: list[int], prompts: int = 0) -> None:
-        self.verifies += verifies
-        self.drafted += drafted
-        self.prompts += prompts
-        for drafts in accepted:
-            self.committed += drafts + 1
-            self.positions += [0] * (drafts - len(self.positions))
-            for position in range(drafts):
-                self.positions[position] += 1
+    def figures(self) -> dict[str, Any]:
+        verifies = sum(self.accepted)
+        reached = [sum(self.accepted[position:]) for position in range(1, 33)]  # at least so many
+        return {
+            "verifies": verifies, "committed": verifies + sum(reached), "drafted": self.drafted,
+            "positions": reached, "prompts": self.prompts, "forwards": self.forwards,
+        }  # fmt: skip
 
 
 READY = 38.0  # seconds from the first line until it serves
@@ -209,6 +207,7 @@ def life(server: Server) -> list[Record]:
 def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
     """One data-parallel rank with its own clients, pool and queue."""
     rng = random.Random(zlib.crc32(f"{server.seed}/{rank}".encode()))
+    writer = random.Random(zlib.crc32(f"{server.seed}/{rank}/prompts".encode()))  # the same for every arm
     now, number, scarred, forward = READY, 0, False, 0
     window, reported = Window(READY - 25), READY  # the clock runs since the scheduler was built
     said = sorted(server.says) if rank == 0 else []
@@ -223,10 +222,8 @@ def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
         graph_debt -= graph_debt >= 1 - 1e-9
         facts = {
             "running": len(running), "tokens": sum(one.ctx for one in running), "queue": len(queue),
-            "verifies": window.verifies, "committed": window.committed, "drafted": window.drafted,
-            "positions": window.positions, "prompts": window.prompts, "graph": graph,
-            "seconds": now - window.since, "forward": forward, "forwards": window.forwards,
-            "ctx": sum(one.ctx for one in running) / max(1, len(running)),
+            "graph": graph, "seconds": now - window.since, "forward": forward,
+            "ctx": sum(one.ctx for one in running) / max(1, len(running)), **window.figures(),
         }  # fmt: skip
         window, reported = Window(now), now
         return Record(now, "decode", rank, facts)
@@ -247,13 +244,12 @@ def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
             while requests and coming and coming[0][0] <= now:
                 _, client = heapq.heappop(coming)
                 low, high = (math.log(edge) for edge in server.prompt)
-                prompt = round(math.exp(rng.uniform(low, high)))
-                output = rng.randint(*server.output)
+                prompt = round(math.exp(writer.uniform(low, high)))
+                output, text = writer.randint(*server.output), math.exp(writer.gauss(0, server.spread))
+                cached = round(prompt * min(0.95, writer.uniform(0.5, 1.5) * server.cached))
                 number, requests = number + 1, requests - 1
-                queue.append(Request(
-                    number * server.dp + rank, prompt, round(prompt * min(0.95, rng.uniform(0.5, 1.5) * server.cached)),
-                    output, math.exp(rng.gauss(0, server.spread)), now, client=client,
-                ))  # fmt: skip
+                name = number * server.dp + rank
+                queue.append(Request(name, prompt, cached, output, text, now, client=client))
             used = sum(one.ctx for one in running)
             room = min(server.max_running, server.slots or server.max_running)
             while queue and len(running) < room:
@@ -274,7 +270,7 @@ def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
                         "new": tokens, "cached": cached, "running": len(running), "queue": len(queue), "usage": usage,
                         "pending": pending, "seconds": seconds, "states": len(running),
                     })  # fmt: skip
-                window.count(0, 0, [], prompts=new)
+                window.prompts += new
                 one.ctx = one.prompt
                 if not one.made:
                     one.made, one.first, one.ctx = 1, now, one.prompt + 1
@@ -291,15 +287,22 @@ def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
             now, forward, ratio = now + seconds, forward + 1, max(0.25, ratio - 0.002)
             window.forwards += 1
             finished = []
+            drafting = server.speculates and not 0 < server.idle_from <= len(running)
+            proposed = server.drafts if drafting else 0
+            window.drafted += proposed * len(running)
             for one in running:
-                shares = server.survival(one.text, one.ctx, uptime, len(running))
-                point = rng.random()
-                drafts = bisect.bisect_left(shares, True, key=lambda chance: chance < point)
-                proposed = server.drafts if shares or server.speculates and not server.idle_from else 0
-                window.count(1, proposed, [drafts])
+                if forward % 8 == 0 or not one.verifies or server.idle_from:
+                    one.shares = server.survival(one.text, one.ctx, uptime, len(running))
+                point, drafts = rng.random(), 0
+                for chance in one.shares:
+                    if chance < point:
+                        break
+                    drafts += 1
+                window.accepted[drafts] += 1
                 one.verifies += 1
                 one.proposed += proposed
-                one.accepted += [0] * (drafts + 1 - len(one.accepted))
+                while len(one.accepted) <= drafts:
+                    one.accepted.append(0)
                 one.accepted[drafts] += 1
                 one.ctx += drafts + 1
                 one.made += drafts + 1

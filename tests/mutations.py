@@ -156,7 +156,7 @@ def acceptance_low_on_purpose(one: Server, amount: float) -> Files:
 
 @operator("times the accept length on predictable text", 1, 2.6)
 def text_is_hard(one: Server, amount: float) -> Files:
-    easy = long_text(one).but(algorithm="DFLASH", drafts=15, accept=0.93, fade=0.995)
+    easy = long_text(one).but(algorithm="DFLASH", drafts=15, accept=0.93, fade=0.995, output=(1500, 2000))
     return log(predictable=easy, prose=easy.but(lost=1 - 1 / amount, seed=one.seed + 1))
 
 
@@ -267,7 +267,7 @@ def prefill_starves_decode(one: Server, amount: float) -> Files:
 
 @operator("of the pool that the requests need is missing", 0, 0.7)
 def retraction_storm(one: Server, amount: float) -> Files:
-    full = one.but(traffic=((12, 120),), prompt=(300, 600), output=(1500, 2500), base=20.0)
+    full = one.but(traffic=((12, 60),), prompt=(300, 600), output=(1500, 2500), base=20.0)
     return log(full.but(pool=round(12 * 3100 * (1 - amount))))
 
 

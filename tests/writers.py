@@ -362,8 +362,7 @@ class VLLM(Writer):
             ))  # fmt: skip
             return
         drafts = drafted / server.drafts
-        reached = facts["positions"] + [0] * (server.drafts - len(facts["positions"]))
-        rates = ", ".join(f"{one / drafts:.3f}" for one in reached)
+        rates = ", ".join(f"{one / drafts:.3f}" for one in facts["positions"][: server.drafts])
         rate = f"{100 * accepted / drafted:.1f}%"
         length = f"Mean acceptance length: {1 + accepted / drafts:.2f}, "
         if self.version < (0, 10, 1):
