@@ -34,7 +34,10 @@ class Operator:
     digits: int = 2
 
     def show(self, amount: float) -> str:
-        return f"{amount:.0f}" if self.whole else f"{amount:.{self.digits}f}"
+        """An amount in words; of what is there or not, the words alone."""
+        if self.whole and abs(self.sick - self.healthy) == 1:
+            return self.unit
+        return f"{amount:.0f} {self.unit}" if self.whole else f"{amount:.{self.digits}f} {self.unit}"
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -82,9 +85,9 @@ def long_text(one: Server) -> Server:
 # Acceptance ----------------------------------------------------------------------------------------
 
 
-@operator("of the accept length is lost", 0, 0.99)
+@operator("is the accept length", 2.8, 1)
 def draft_never_accepted(one: Server, amount: float) -> Files:
-    return log(one.but(lost=amount))
+    return log(one.but(lost=max(0.0, 1 - amount / 2.85)))
 
 
 @operator("of the accept length that another run of the drafter has is lost", 0, 0.5, on="vllm 0.33.0")
@@ -176,7 +179,7 @@ def depth_contradicts_commit(one: Server, amount: float) -> Files:
     return log(tree(one).but(commits=1 - amount))
 
 
-@operator("the budget is printed as the depth", 0, 1, whole=True)
+@operator("the budget printed as the depth", 0, 1, whole=True)
 def counter_is_not_acceptance(one: Server, amount: float) -> Files:
     return log(tree(one).but(counter=24 if amount else 0))
 
@@ -197,14 +200,14 @@ def tree_buys_nothing(one: Server, amount: float) -> Files:
     return log(chain=chain(one).but(row=0.005), tree=flat)
 
 
-@operator("the verification is captured for a block, not for the tree", 0, 1, on="sglang 0.5.16", whole=True)
+@operator("a verification captured for a block instead of the tree", 0, 1, on="sglang 0.5.16", whole=True)
 def tree_runs_linear(one: Server, amount: float) -> Files:
     files = log(tree(one))
     name = "num_tokens_per_req" if one.version >= "0.5.16" else "num_tokens_per_bs"
     return replaced(files, f"{name}=25", f"{name}=8") if amount else files
 
 
-@operator("the verification that runs is the chain's", 0, 1, whole=True)
+@operator("a verification that is the chain's", 0, 1, whole=True)
 def mode_not_executed(one: Server, amount: float) -> Files:
     files = log(tree(one))
     if not amount:
@@ -224,9 +227,11 @@ def tree_setting_impossible(one: Server, amount: float) -> Files:
 # Speed ---------------------------------------------------------------------------------------------
 
 
-@operator("times the step time", 1, 4)
+@operator("of the speed of plain decoding is lost", -0.5, 0.6)
 def slower_than_baseline(one: Server, amount: float) -> Files:
-    return log(baseline=one.but(algorithm="NONE"), speculative=one.but(slow=amount))
+    long = one.but(output=(500, 900))
+    speed_up = 2.37  # of the healthy server
+    return log(baseline=long.but(algorithm="NONE"), speculative=long.but(slow=speed_up / (1 - amount)))
 
 
 @operator("ms a verified row", 0.02, 0.5)
@@ -312,6 +317,7 @@ def pool_leak(one: Server, amount: float) -> Files:
 
 # Starts that die -----------------------------------------------------------------------------------
 
+DEATH = "a death of this kind"
 FRAME = ('  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/speculative/eagle_worker.py", line 411, in verify',)
 LOADER = ('  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/model_loader/loader.py", line 602, in load_model',)
 CAPTURE = ('  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/model_executor/cuda_graph_runner.py", line 381, in __init__',)
@@ -323,7 +329,7 @@ def deadly(name: str, where: str, *how: str, on: str = "sglang 0.5.12") -> None:
     def make(one: Server, amount: float) -> Files:
         return log(one.but(dies=(where, how)) if amount else one)
 
-    OPERATORS[name] = Operator("deaths", 0, 1, make, on, whole=True)
+    OPERATORS[name] = Operator(DEATH, 0, 1, make, on, whole=True)
 
 
 deadly("start_failed", "weights", *LOADER, "OSError: example/target does not appear to have a file named config.json")
@@ -453,7 +459,7 @@ def sources_disagree(one: Server, amount: float) -> Files:
     return log(one) | {"requests.jsonl": writers.text(rows)}
 
 
-@operator("definitions of the accept rate", 1, 2, whole=True)
+@operator("two definitions of the accept rate", 1, 2, whole=True)
 def rate_definition_differs(one: Server, amount: float) -> Files:
     return log(new=one, old=one.but(version="0.5.8" if amount > 1 else one.version))
 
@@ -503,6 +509,6 @@ def last_step_overcounted(one: Server, amount: float) -> Files:
     return {"requests.jsonl": writers.text(rows)}
 
 
-@operator("a drafter is loaded and nothing is printed of it", 0, 1, whole=True)
+@operator("a drafter that nothing is printed of", 0, 1, whole=True)
 def speculation_never_engages(one: Server, amount: float) -> Files:
     return log(one.but(silent=bool(amount), lost=0.0))

@@ -78,7 +78,7 @@ def test_every_operator_has_a_scenario() -> None:
 
 
 # What a death ends is the server of the scenario `chat`.
-UNHARMED = [name for name, one in mutations.OPERATORS.items() if one.unit != "deaths"]
+UNHARMED = [name for name, one in mutations.OPERATORS.items() if one.unit != mutations.DEATH]
 
 
 @pytest.fixture(scope="session")
