@@ -73,6 +73,7 @@ class Server:
     interval: int = 40  # forwards between two decode lines
     # What is wrong with it
     lost: float = 0.0  # share of the accept length, everywhere
+    kept: float = 1.0  # share of the accepted drafts
     decay: float = 0.0  # the same at 32,000 tokens of context, less where it is shorter
     dead: tuple[int, int] = (99, 0)  # no draft from this position on, past so many tokens of context
     spells: tuple[tuple[float, float], ...] = ()  # seconds in which nothing is accepted: from, to
@@ -121,7 +122,7 @@ class Server:
             chance = (self.accept * self.fade**position) ** text
             chance += self.siblings * (1 - chance)
             alive *= chance + self.perfect * (1 - chance)
-            shares.append(alive)
+            shares.append(alive * self.kept)
         lost = self.lost + self.decay * min(1.0, max(0.0, math.log(ctx / 500) / math.log(64)))
         if lost:
             mean = sum(shares)

@@ -87,7 +87,7 @@ def long_text(one: Server) -> Server:
 
 @operator("is the accept length", 2.8, 1)
 def draft_never_accepted(one: Server, amount: float) -> Files:
-    return log(one.but(lost=max(0.0, 1 - amount / 2.85)))
+    return log(one.but(kept=(amount - 1) / 1.8))
 
 
 @operator("of the accept length that another run of the drafter has is lost", 0, 0.5, on="vllm 0.33.0")
