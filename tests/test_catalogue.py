@@ -28,7 +28,9 @@ def test_a_page_says_all_that_the_header_says(definitions):
         assert heading in told and f"## {heading.split('(')[0]}" in page
         for text in texts:
             assert " ".join(text.split())[:50] in " ".join(told.split())
-    assert "[tree_below_chain](tree_below_chain.md)" in page and "[slower_than_baseline]" not in page
+    assert (
+        "[tree_below_chain](tree_below_chain.md)" in page and "[slower_than_baseline]" not in page
+    )
     assert "https://github.com/sgl-project/sglang/issues/27829" in page
     headings = {heading for heading, _, _ in catalogue.sections(one)}
     assert {"What is compared", "What looks like it and is not", "Public reports"} <= headings

@@ -34,10 +34,16 @@ def test_a_near_miss_is_looked_at_and_not_reported(path, diagnose):
 
 
 @pytest.mark.parametrize("name", [path.stem for path in RULES if path.stem not in NAMED])
-def test_a_rule_without_a_near_miss_is_on_traces_and_passed_a_healthy_one(name, sample, definitions):
+def test_a_rule_without_a_near_miss_is_on_traces_and_passed_a_healthy_one(
+    name, sample, definitions
+):
     rule = next(one for one in definitions[1] if one.name == name)
-    assert "step" in rule.needs, f"a rule on logs wants a near miss: tests/near_misses/{name}--*.log"
-    passed = {one.result for path in TRACES for one in sample(path.name).results if one.rule == name}
+    assert "step" in rule.needs, (
+        f"a rule on logs wants a near miss: tests/near_misses/{name}--*.log"
+    )
+    passed = {
+        one.result for path in TRACES for one in sample(path.name).results if one.rule == name
+    }
     assert "pass" in passed, passed
 
 

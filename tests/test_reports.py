@@ -269,7 +269,9 @@ def test_every_report_says_what_is_decidable(sick: Diagnosis) -> None:
         Decision(third.name, run, "not applicable", ""),
     ]
     assert text.coverage(sick) == (1, 2)
-    assert text.head(sick) == f"decidable: 1 of 2 rules; for the rest: {second.enable} ({second.name})"
+    assert (
+        text.head(sick) == f"decidable: 1 of 2 rules; for the rest: {second.enable} ({second.name})"
+    )
     for render in (terminal.render, markdown.render, html.render):
         top = render(sick).split("Runs")[0] if render is not terminal.render else render(sick)
         assert "decidable: 1 of 2 rules" in top
@@ -291,7 +293,9 @@ def test_rules_that_could_not_decide_say_what_they_need(sick: Diagnosis) -> None
     for written in (html.render(sick), markdown.render(sick)):
         assert "Not decided" in written
         assert "0 of 1 rows" in written
-        assert written.count(rule.enable.split("(")[0]) == 2  # in the head, and where it is told in full
+        assert (
+            written.count(rule.enable.split("(")[0]) == 2
+        )  # in the head, and where it is told in full
 
 
 # Words and figures

@@ -41,7 +41,9 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
     style = STYLES[groups[0].first.severity] if groups else "bold green"
     console.print(Text(text.verdict(diagnosis), style=style))
     if head := text.head(diagnosis, most=1):
-        filled = textwrap.fill(head, console.width - 1, break_long_words=False, break_on_hyphens=False)
+        filled = textwrap.fill(
+            head, console.width - 1, break_long_words=False, break_on_hyphens=False
+        )
         console.print(Text(filled, style="dim"), soft_wrap=True)
     _runs(console, diagnosis)
     for group in groups:
