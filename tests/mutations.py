@@ -255,7 +255,7 @@ def tree_setting_impossible(one: Server, amount: float) -> Files:
         wide.but(
             dies=(
                 "6.0",
-                FRAME + ("RuntimeError: CUDA error: an illegal memory access was encountered",),
+                (*FRAME, "RuntimeError: CUDA error: an illegal memory access was encountered"),
             )
         )
     )
@@ -555,7 +555,21 @@ def grammar_conflict(one: Server, amount: float) -> Files:
 
 # Output --------------------------------------------------------------------------------------------
 
-WORDS = "a server that drafts tokens must say how many of them it kept and what each step of it took".split()
+WORDS = [
+    "draft",
+    "tokens",
+    "that",
+    "the",
+    "target",
+    "keeps",
+    "and",
+    "count",
+    "each",
+    "step",
+    "of",
+    "a",
+    "server",
+]
 
 
 def prose(seed: int, words: int) -> str:
