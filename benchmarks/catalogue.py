@@ -42,7 +42,7 @@ logs sick by a stated amount (`tests/mutations.py`).
 *Fires*: on its sample, on the logs of the corpus that have it, and on {seeds} seeds of its \
 operator at full strength. *False alarms*: whatever it says above info on healthy logs. \
 *Smallest*: the smallest amount that is found on every one of {seeds} seeds; smaller ones may be \
-found, too. Rules on traces have no operator and no near miss of their own here: \
+found, too. Rules on traces have no operator here: \
 [detection.md](detection.md) breaks the runtime for them, and `tests/test_replay.py` draws what is \
 legitimate.
 
@@ -166,8 +166,9 @@ def table(rules: list[Rule], seeds: int) -> str:
 
 def _seeded(names: list[str], seeds: int, sick: bool) -> list[tuple[str, Callable[[], Files]]]:
     """Every operator at one end of its amounts, on every seed."""
+    end = "sick" if sick else "healthy"
     return [
-        (f"{name}--{seed}", make(name, getattr(OPERATORS[name], "sick" if sick else "healthy"), seed))
+        (f"{name}--{seed}", make(name, getattr(OPERATORS[name], end), seed))
         for name in names for seed in range(seeds)
     ]  # fmt: skip
 

@@ -107,7 +107,8 @@ def test_what_an_operator_starts_from_is_healthy(name: str, unharmed: dict[str, 
 # Real logs and cases, where they are at hand --------------------------------------------------------
 
 SHARED = Path(os.environ.get("SPECDIAG_SHARED", ROOT.parent / "shared"))
-REAL = sorted(SHARED.glob("real/*.log")) + sorted(SHARED.glob("cases/case-*"))
+REAL = sorted(SHARED.glob("real/*.[lpjt]*")) + sorted(SHARED.glob("cases/case-*"))
+REAL = [path for path in REAL if "vectors" not in path.name]
 
 
 # What shared/cases must at least say, by the number of the case.
