@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 STAGES = ("draft", "topk", "build", "compile", "verify", "walk", "commit")
-STEPS, BYTES, SECONDS = 16, 2**22, 0.2  # that wait together at most; bytes of their logits
+STEPS, BYTES, SECONDS = 32, 2**22, 0.2  # that wait together at most; bytes of their logits
 
 
 @dataclass
