@@ -9,7 +9,8 @@ labels     `label: value, label: value`: a template is learned from a line and a
 pairs      `key=value` or `key: value` anywhere in the message, in any order
 arguments  `key=value, 'key': value` of a Python repr, after `head` or the first bracket; every
            pair becomes a row (key, value), a pair inside a value as `outer.key`; fields rename
-columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`
+columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`;
+           a field of type list takes the values of all its labels
 
 Only `time`, `rank` and other groups of the parser's `prefix` come from outside the message.
 Patterns are Rust regexes: no look-around, and the same in Python.
@@ -23,7 +24,7 @@ import re
 import polars as pl
 
 from specdiag import labels, prefix
-from specdiag.parser import Event, Parsed, Parser
+from specdiag.parser import Event, Field, Parsed, Parser
 from specdiag.values import cast, objects
 
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
@@ -263,11 +264,7 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
             label=text.str.extract(r"^\s*([^:]+):", 1).str.strip_chars(),
             value=text.str.extract(r"^\s*[^:]+:\s*(.*?)\s*$", 1),
         )
-        columns = [
-            cast(pl.col("value").filter(pl.col("label").is_in(list(one.names))).first(), one.type)
-            .alias(one.column)
-            for one in event.fields
-        ]  # fmt: skip
+        columns = [_labelled(one).alias(one.column) for one in event.fields]
         rows = labelled.group_by("block", maintain_order=True).agg(columns)
         rows = rows.rename({"block": "line"})
         known = [*event.names, *parser.ignore]
@@ -278,6 +275,17 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
             parsed.starts += rows.get_column("line").to_list()
         parsed.add(event.table, rows)
     return rest.select(frame.columns)
+
+
+def _labelled(one: Field) -> pl.Expr:
+    """The value of a field in a block: a list has one entry for each of its labels."""
+    values = pl.col("value").filter(pl.col("label").is_in(list(one.names)))
+    if one.type == "list":
+        return cast(values.str.join(", "), one.type)
+    value = values.first()
+    if one.type in ("int", "float"):  # 3,999.51
+        value = value.str.replace_all(r"([0-9]),([0-9]{3})", "${1}${2}")
+    return cast(value, one.type)
 
 
 def _strangers(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:

@@ -122,6 +122,7 @@ CREATE TABLE acceptance (    -- aggregate speculation counters, as a server prin
     draft_ms DOUBLE, build_ms DOUBLE, verify_ms DOUBLE, commit_ms DOUBLE, step_ms DOUBLE,
     tokens_per_s DOUBLE,
     accepted_tokens BIGINT, drafted_tokens BIGINT,  -- counts of the window (vLLM, llama.cpp)
+    verify_steps BIGINT,     -- and over how many steps
     drafted_per_s DOUBLE,
     accept_rate DOUBLE,      -- accepted / drafted, 0-1
     positions DOUBLE[],      -- share of steps that accept at least k drafts, k = 1, 2, ...
@@ -154,7 +155,8 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     duration_s DOUBLE, completed BIGINT, input_tokens BIGINT, output_tokens BIGINT,
     requests_per_s DOUBLE, input_tokens_per_s DOUBLE,
     tokens_per_s DOUBLE,     -- output
-    accept_len DOUBLE,       -- the server's lifetime mean C; NULL without speculation
+    accept_len DOUBLE,       -- as the client printed it, often the server's lifetime mean C
+    verify_steps BIGINT,     -- of all requests together
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
