@@ -7,6 +7,17 @@
 --   "Start once without the speculative options: if that works, the pair is proven.",
 --   "Look the pair up in the support table of the server's documentation for this version; a newer version may allow it.",
 -- ]
+-- formula  = "a message that refuses a pair of settings, or an error of the speculative path right after the start, with such a pair in the arguments"
+-- unlike   = [
+--   "The same error without speculation: then the pair is not it.",
+--   "An out-of-memory error that names an option.",
+-- ]
+-- causes   = [
+--   { name = "backend", cause = "an attention backend has no speculative path for this algorithm, top-k or page size", test = "--attention-backend triton (or flashinfer), everything else as it was" },
+--   { name = "quantisation", cause = "the draft inherits a quantisation or a KV type that its layers do not have", test = "--speculative-draft-model-quantization unquant" },
+--   { name = "overlap", cause = "the overlap schedule or a parallel layout does not know the algorithm", test = "--disable-overlap-schedule; then data parallelism off" },
+-- ]
+-- reports  = ["sgl-project/sglang#23490", "sgl-project/sglang#35534", "sgl-project/sglang#36352"]
 -- explains = ["start_failed", "graph_capture_failed", "speculative_assertion"]
 
 WITH death AS (

@@ -9,6 +9,10 @@
 --   "Two names of one tensor are compacted twice; a cache group that is left out, never.",
 --   "Promote the state of the last accepted row, not that of the row with the number of accepted drafts.",
 -- ]
+-- formula  = "source rows of the commit = accepted rows, in order; state row = last accepted row"
+-- unlike   = [
+--   "Rows that are where they belong already and are not copied.",
+-- ]
 -- explains = ["differs_from_target", "tree_below_chain"]
 -- faults   = ["F10", "F11", "F12", "F37", "F38", "F39", "F52", "F61", "F65", "F66"]
 

@@ -8,6 +8,11 @@
 --   "Something outside the record differs: mask, positions, cache rows, state. Record them as well (--trace-detail mask,inputs,checksums).",
 --   "Run the same prompt as a chain (top-k 1), as a star of depth 1, and as a chain that branches late: the first that differs names the stage.",
 -- ]
+-- formula  = "emitted token = what a plain pass over the same text chooses, or the two are closer than the noise of the type"
+-- unlike   = [
+--   "Near ties: the first and second choice are closer than the arithmetic's noise.",
+--   "Another sampling seed: compare with the noise of seed and position, or greedily.",
+-- ]
 -- faults   = ["F1", "F2", "F4", "F5", "F6", "F7", "F10", "F11", "F32", "F33", "F34", "F36", "F37", "F38", "F39", "F44", "F52"]
 
 SELECT run, format('{}: token {} was emitted, the target alone chooses {}', in_step(request, step, steps), observed, expected) AS message,
