@@ -27,14 +27,16 @@ from specdiag.errors import SpecdiagError
 
 TABLES = (
     "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
-    "problem", "metric",
+    "problem", "metric", "server_state",
 )  # fmt: skip
-LINE_TYPES = ("int", "float", "percent", "bool", "text", "list", "texts", "mean", "count")
+LINE_TYPES = (
+    "int", "float", "percent", "bool", "text", "time", "list", "texts", "mean", "count",
+)  # fmt: skip
 RECORD_TYPES = (
     "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
     "float_lists", "json",
 )  # fmt: skip
-LINE_STYLES = ("fields", "labels", "pairs", "arguments", "columns")
+LINE_STYLES = ("fields", "labels", "pairs", "arguments", "columns", "table")
 RECORD_STYLES = ("record", "arguments")
 
 
@@ -76,8 +78,8 @@ class Event:
     samples: tuple[Sample, ...]
     has: tuple[str, ...] = ()  # literals, one of which is in every such line
     match: str = ""  # and, if that is not enough, a pattern
-    head: str = ""  # labels: what stands before the first label
-    last: str = ""  # columns: what ends a block
+    head: str = ""  # labels: what stands before the first label; table: the heading
+    last: str = ""  # columns: what ends a block; table: what parts the cells
     needs: tuple[str, ...] = ()  # columns that a complete row has
     any: tuple[str, ...] = ()  # columns one of which must be there, or it is no such line
     starts: bool = False  # a new life of the server starts here
@@ -85,6 +87,9 @@ class Event:
     where: dict[str, str] = field(default_factory=dict)  # json: key = value that marks the kind
     rest: tuple[Rest, ...] = ()
     inside: str = ""  # json arguments: the object whose keys become rows
+    # json: the records are the elements of lists inside: `runs[*].steps[*]`; with a second path
+    # those of lists in these, which have the keys of the record around them, too
+    each: tuple[str, ...] = ()
 
     @property
     def names(self) -> dict[str, Field]:
@@ -110,7 +115,7 @@ class Parser:
     known: tuple[str, ...] = ()  # lines: patterns of lines that hold nothing to load
     block: tuple[str, ...] = ()  # lines: patterns whose following lines belong to them
     roots: tuple[str, ...] = ("",)  # json: where in the record the fields may be
-    ignore: tuple[str, ...] = ()  # keys and labels that are not worth naming as unknown
+    ignore: tuple[str, ...] = ()  # keys and labels that are not worth naming as unknown; or "*"
     version: tuple[Any, ...] = ()  # json: the key of the schema version, and the highest one read
     arm: tuple[str, ...] = ()  # json: keys whose values name a run inside the file
 
@@ -186,7 +191,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
     style = entry.get("style", styles[0])
     if style not in styles:
         raise ValueError(f"style {style!r} is none of {', '.join(styles)}")
-    has = entry.get("has", [])
+    has, each = entry.get("has", []), entry.get("each", [])
     return Event(
         table=entry["table"],
         title=entry["title"],
@@ -204,6 +209,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
         common=entry.get("common", False),
         where=entry.get("where", {}),
         inside=entry.get("inside", ""),
+        each=(each,) if isinstance(each, str) else tuple(each),
         rest=tuple(
             Rest(column, pattern, tuple(inside))
             for column, (pattern, *inside) in entry.get("rest", {}).items()

@@ -124,6 +124,7 @@ CREATE TABLE acceptance (    -- aggregate speculation counters, as a server prin
     accepted_tokens BIGINT, drafted_tokens BIGINT,  -- counts of the window (vLLM, llama.cpp)
     drafted_per_s DOUBLE,
     accept_rate DOUBLE,      -- accepted / drafted, 0-1
+    steps DOUBLE,            -- how many steps the figures stand for
     positions DOUBLE[],      -- share of steps that accept at least k drafts, k = 1, 2, ...
     extra JSON
 );
@@ -158,7 +159,10 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
-    mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE,
+    mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE, mean_e2e_s DOUBLE, median_e2e_s DOUBLE,
+    request_tokens_per_s DOUBLE,  -- output of one request while it decodes
+    step_s DOUBLE, step_ms DOUBLE,  -- one step of the batch, as the client says it
+    draft_tokens BIGINT, draft_steps BIGINT, top_k BIGINT,  -- asked for; 0: without speculation
     algorithm VARCHAR, model VARCHAR, version VARCHAR, extra JSON
 );
 
@@ -232,9 +236,21 @@ CREATE TABLE problem (       -- exceptions and fatal messages
     cause BOOLEAN            -- of the fatal ones of a run the first that does not follow from another
 );
 
+CREATE TABLE server_state (  -- what a server answers when it is asked for its state, a rank each
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    accept_len DOUBLE,       -- lifetime mean C, warm-up included
+    tokens_per_s DOUBLE,     -- of the last interval in which it decoded
+    step_times JSON,         -- running requests -> seconds a step of each interval, wall clock
+    extra JSON
+);
+
 CREATE TABLE metric (        -- scraped series
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    name VARCHAR, labels VARCHAR, value DOUBLE
+    name VARCHAR, labels VARCHAR, value DOUBLE,
+    unit VARCHAR,            -- as the source writes it: %, MiB, W
+    device VARCHAR,          -- number of the GPU, where the series is one of a GPU
+    scrape BIGINT,           -- 1, 2, ...: how often the file has had this series by now
+    per_s DOUBLE             -- counters: growth a second since the scrape before, where both are timed
 );
 
 CREATE TABLE replay (        -- identities that a step violates
@@ -248,7 +264,7 @@ CREATE TABLE replay (        -- identities that a step violates
 -- Every commit length of a run, whatever kind of row it stands in.
 CREATE TABLE commit_sample (
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    kind VARCHAR,            -- decode, acceptance, request, step, benchmark
+    kind VARCHAR,            -- decode, acceptance, request, step, benchmark, state
     steps DOUBLE,            -- how many steps it stands for, as far as known
     commit_len DOUBLE,       -- C
     ctx_len DOUBLE,
@@ -260,7 +276,7 @@ CREATE TABLE commit_sample (
 -- Every time of a step, with the context it was taken at.
 CREATE TABLE time_sample (
     run VARCHAR, source INTEGER, line BIGINT,
-    kind VARCHAR,            -- step, acceptance, decode
+    kind VARCHAR,            -- step, acceptance, decode, state
     measured BOOLEAN,        -- false: computed as running x C / throughput
     ctx_len DOUBLE, running DOUBLE,
     stage VARCHAR,           -- step (the whole), or a stage: draft, verify, commit, ...

@@ -192,9 +192,12 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
         blocks = _document(file)
     else:
         blocks = sources.blocks(file, longest=sources.LONGEST_RECORD)
+    heading = lines.heading(chosen, head).encode()
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting: deque[tuple[Block, Future[Parsed]]] = deque()
         for block in blocks:
+            if heading and block.line > 1:
+                block = Block(heading + b"\n" + block.data, block.line - 1)
             waiting.append(
                 (block, pool.submit(parser.read, chosen, block.data, block.line, wrapper))
             )
