@@ -253,6 +253,15 @@ CREATE TABLE metric (        -- scraped series
     per_s DOUBLE             -- counters: growth a second since the scrape before, where both are timed
 );
 
+CREATE TABLE histogram (     -- scraped histograms: of a scrape what came since the one before it
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    name VARCHAR,            -- without _bucket
+    labels VARCHAR,          -- without le
+    scrape BIGINT,
+    count DOUBLE, mean DOUBLE,
+    p50 DOUBLE, p90 DOUBLE, p99 DOUBLE  -- straight lines inside a bucket
+);
+
 CREATE TABLE replay (        -- identities that a step violates
     run VARCHAR, request VARCHAR, step BIGINT, source INTEGER, line BIGINT,
     identity VARCHAR, field VARCHAR,

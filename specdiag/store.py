@@ -19,7 +19,7 @@ from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
 from specdiag.staging import DATA, Staging
 
-DERIVED = ("decode", "step", "request", "problem")  # filled by derive.sql; the rest are copied
+DERIVED = ("decode", "step", "request", "problem", "metric")  # filled by derive.sql; the rest are copied
 WORKERS = 2  # string kernels use one core a block
 LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 
