@@ -38,6 +38,7 @@ class Source:
     path: Path
     given: bool = True  # named on the command line, not found in a folder
     temporary: bool = False  # what a pipe said, kept on disk until `discard`
+    records: bytes = b""  # what was made of it, where it is no text: JSON, one record a line
     document: bool = False  # one JSON value: its lines are those of `document.split`
     quoted: Callable[[set[int]], dict[int, str]] | None = None  # who quotes what is no text
     notices: list[Notice] = field(default_factory=list)

@@ -12,14 +12,20 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import bundled, document, lines, parser, records, replay, runs
+from specdiag import bundled, document, lines, parser, pickles, records, reference, replay, runs
 from specdiag import source as sources
 from specdiag.errors import Notice
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
 from specdiag.staging import DATA, Staging
 
-DERIVED = ("decode", "step", "request", "problem", "metric")  # filled by derive.sql; the rest are copied
+DERIVED = (
+    "decode",
+    "step",
+    "request",
+    "problem",
+    "metric",
+)  # filled by derive.sql; the rest are copied
 WORKERS = 2  # string kernels use one core a block
 LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 
@@ -136,6 +142,10 @@ def _read(
 
 
 def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list[str]]:
+    if pickles.is_pickle(file.magic()):
+        file.records = reference.records(file)
+        head = file.records[: sources.HEAD]
+        return parser.recognise(parsers, head)[0] if head else None, []
     head = sources.head(file)
     if head.startswith(sources.PARQUET):
         from specdiag import parquet
@@ -186,7 +196,9 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
         yield Block(b"", 1), parquet.read(file, chosen)
         return
     wrapper = lines.wrapper_of(chosen, head)
-    if chosen.format == "lines":
+    if file.records:
+        blocks = iter([Block(file.records, 1)])
+    elif chosen.format == "lines":
         blocks = sources.blocks(file, chosen.boundary.encode())
     elif document.is_document("\n".join(head[:3]).encode()):
         blocks = _document(file)

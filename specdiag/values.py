@@ -51,7 +51,9 @@ def moment(value: pl.Expr) -> pl.Expr:
     seconds = pl.when(since > EPOCH).then(since / 1000).otherwise(since)
     plain = value.str.replace_all(r"[T_/]", " ").str.replace(r"^([0-9]{4})-([0-9]{2})-", "$1 $2 ")
     plain = plain.str.replace(r"^([0-9]{4})([0-9]{2})([0-9]{2}) ", "$1 $2 $3 ")
-    named = value.str.replace(r"^[A-Z][a-z]{2},? ", "").str.replace(r" [A-Z]{3,4}( [0-9]{4})$", "$1")
+    named = value.str.replace(r"^[A-Z][a-z]{2},? ", "").str.replace(
+        r" [A-Z]{3,4}( [0-9]{4})$", "$1"
+    )
     return pl.coalesce(
         (seconds * 1e6).cast(pl.Int64).cast(pl.Datetime("us")),
         plain.str.extract(r"^([0-9]{4} [0-9]{2} [0-9]{2} [0-9:]{8}(?:[.,][0-9]+)?)", 1)
