@@ -1,9 +1,10 @@
 """A log format: a TOML file that says how lines or records become rows of tables.
 
 title     = "SGLang server log"
-format    = "lines"                    # or "json": one object a line, an array, or one object
+format    = "lines"                    # or "json": one object a line, an array, or one object;
+                                       # or "trace": a profiler's, see timeline.py
 recognise = ["regex", ...]             # lines: one that matches is a claim on the file
-recognise = [["key", "other.key"]]     # json: a record that has all of these is a claim
+recognise = [["key", "other.key"]]     # json, trace: a record that has all of these is a claim
 [[event]]                              # one kind of line or record; the first that fits wins
 table = "decode"                       # the table of schema.sql that it fills
 ...                                    # `lines.py` and `records.py` say what else there is
@@ -27,7 +28,7 @@ from specdiag.errors import SpecdiagError
 
 TABLES = (
     "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
-    "problem", "metric", "server_state",
+    "problem", "metric", "server_state", "profile", "profile_stage", "profile_gap",
 )  # fmt: skip
 LINE_TYPES = (
     "int", "float", "percent", "bool", "text", "time", "list", "texts", "mean", "count",
@@ -118,6 +119,7 @@ class Parser:
     ignore: tuple[str, ...] = ()  # keys and labels that are not worth naming as unknown; or "*"
     version: tuple[Any, ...] = ()  # json: the key of the schema version, and the highest one read
     arm: tuple[str, ...] = ()  # json: keys whose values name a run inside the file
+    stages: dict[str, str] = field(default_factory=dict)  # trace: stage -> pattern of range names
 
 
 @dataclass
@@ -165,8 +167,8 @@ def load(path: Path) -> Parser:
 
 def _check(parser: Parser) -> None:
     """Raises ValueError or re.error for what would only show once a file is read."""
-    if parser.format not in ("lines", "json"):
-        raise ValueError(f"format {parser.format!r} is neither lines nor json")
+    if parser.format not in ("lines", "json", "trace"):
+        raise ValueError(f"format {parser.format!r} is neither lines nor json nor trace")
     if not isinstance(parser.recognise, tuple):
         raise ValueError("recognise must be a list")
     for event in parser.events:
@@ -218,7 +220,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
 
 
 def _patterns(parser: Parser) -> list[str]:
-    found = [parser.record, parser.prefix, *parser.wrappers, *parser.known, *parser.block]
+    found = [*parser.stages.values(), parser.record, parser.prefix, *parser.wrappers, *parser.known, *parser.block]
     if parser.format == "lines":
         found += list(parser.recognise)
         for event in parser.events:
@@ -230,7 +232,7 @@ def _patterns(parser: Parser) -> list[str]:
 
 def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
     """How many of a file's first lines say that they are of this format, and how specially."""
-    if parser.format == "json":
+    if parser.format != "lines":
         from specdiag import records
 
         return records.claims(parser, head)
@@ -253,6 +255,10 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
         from specdiag import records
 
         return records.read(parser, data, line)
+    if parser.format == "trace":
+        from specdiag import timeline
+
+        return timeline.read(parser, [data])
     from specdiag import lines
 
     return lines.read(parser, data, line, wrapper)

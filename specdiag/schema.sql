@@ -253,6 +253,41 @@ CREATE TABLE metric (        -- scraped series
     per_s DOUBLE             -- counters: growth a second since the scrape before, where both are timed
 );
 
+-- Profiler traces: the device's own time, apart from pauses in which nobody asked for anything.
+CREATE TABLE profile (       -- one device in one trace
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    window_ms DOUBLE,        -- first to last work, pauses left out
+    busy_ms DOUBLE,          -- some stream works
+    gap_ms DOUBLE,           -- no stream works
+    host_gap_ms DOUBLE,      -- of these: what ends the gap was launched after it began
+    pause_ms DOUBLE,         -- left out: longer than three steps (50 ms where none is marked)
+    kernels BIGINT,          -- kernels and copies
+    launches BIGINT, graph_launches BIGINT,  -- calls of the host, graphs included
+    wait_ms DOUBLE,          -- of the host, in synchronising calls
+    steps BIGINT, step_ms DOUBLE,  -- as marked in the trace; median time from one to the next
+    stacks BOOLEAN           -- Python stacks were recorded: the host was slowed down by that
+);
+
+CREATE TABLE profile_stage ( -- the ranges of a stage on a device
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    stage VARCHAR,           -- draft, verify, prefill, decode, sample, step
+    name VARCHAR,            -- of the first range, as marked
+    ranges BIGINT, range_ms DOUBLE,  -- how many, and how long all together
+    kernel_ms DOUBLE, kernels BIGINT,  -- the device's work in them; of streams side by side the sum
+    on_device BOOLEAN        -- ranges of the device; false: of the host that launched the work
+);
+
+CREATE TABLE profile_gap (   -- the longest gaps of a device
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    at_ms DOUBLE,            -- since the first work
+    gap_ms DOUBLE,
+    host BOOLEAN,            -- launched after the gap began; NULL: not known
+    before VARCHAR, after VARCHAR  -- the work around it
+);
+
 CREATE TABLE histogram (     -- scraped histograms: of a scrape what came since the one before it
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
     name VARCHAR,            -- without _bucket

@@ -195,6 +195,9 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
 
         yield Block(b"", 1), parquet.read(file, chosen)
         return
+    if chosen.format == "trace":
+        yield from _trace(file, chosen)
+        return
     wrapper = lines.wrapper_of(chosen, head)
     if file.records:
         blocks = iter([Block(file.records, 1)])
@@ -218,6 +221,19 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
                 yield first, result.result()
         for first, result in waiting:
             yield first, result.result()
+
+
+def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Block, Parsed]]:
+    from specdiag import timeline
+
+    reader = timeline.Reader(chosen)
+    for data in sources.chunks(file, sources.BLOCK):
+        reader.feed(data)
+        yield Block(data, 1), Parsed()
+    parsed = reader.finish()
+    if reader.counted:
+        file.quoted = lambda wanted: {n: reader.quotes[n] for n in wanted if n in reader.quotes}
+    yield Block(b"", 1), parsed
 
 
 def _document(file: Source) -> Iterator[Block]:
