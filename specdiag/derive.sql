@@ -145,6 +145,109 @@ REPLACE (CASE WHEN r.verify_steps > 0 AND r.completion_tokens > 0
               THEN (r.completion_tokens - 1) / r.verify_steps END AS commit_len)
 FROM raw.request r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = coalesce(r.arm, '');
 
+-- Metrics -----------------------------------------------------------------------------------------
+
+-- A scrape is the n-th time that a file has a series. Its time is that of its samples, or of the
+-- last line above it that is nothing but a time.
+INSERT INTO metric BY NAME
+WITH placed AS (
+    SELECT p.run, m.* EXCLUDE (life, arm), m.name = 'scrape' AND m.value IS NULL AS clock
+    FROM raw.metric m JOIN part p ON p.source = m.source AND p.life = m.life AND p.arm = coalesce(m.arm, '')
+),
+timed AS (
+    SELECT * REPLACE (
+        coalesce(time, last_value(CASE WHEN clock THEN time END IGNORE NULLS) OVER (PARTITION BY source ORDER BY line ROWS UNBOUNDED PRECEDING)) AS time,
+        coalesce(regexp_replace(device, '^GPU ', ''), nullif(regexp_extract(labels, '(?:^|,)gpu="([0-9]+)"', 1), '')) AS device
+    )
+    FROM placed
+),
+counted AS (
+    SELECT * EXCLUDE (clock) REPLACE (row_number() OVER w AS scrape), value - lag(value) OVER w AS growth,
+        date_diff('millisecond', lag(time) OVER w, time) / 1000 AS seconds
+    FROM timed WHERE NOT clock WINDOW w AS (PARTITION BY source, name, labels, device ORDER BY line, number)
+)
+SELECT * EXCLUDE (number, growth, seconds) REPLACE (
+    CASE WHEN name SIMILAR TO '.*_(total|bucket|sum|count)' AND growth >= 0 AND seconds > 0 THEN growth / seconds END AS per_s
+)
+FROM counted;
+
+INSERT INTO histogram BY NAME
+WITH cumulated AS (
+    SELECT *, regexp_replace(name, '_(bucket|sum|count)$', '') AS histogram, regexp_extract(name, '_(bucket|sum|count)$', 1) AS part,
+        trim(regexp_replace(labels, '(^|,)le="[^"]*"', ''), ',') AS others,
+        TRY_CAST(replace(regexp_extract(labels, '(?:^|,)le="([^"]*)"', 1), '+Inf', 'inf') AS DOUBLE) AS le,
+        lag(value) OVER (PARTITION BY source, name, labels ORDER BY scrape) AS before
+    FROM metric WHERE regexp_matches(name, '_(bucket|sum|count)$')
+),
+since AS (  -- a counter that fell was started again
+    SELECT * REPLACE (CASE WHEN value >= before THEN value - before ELSE value END AS value) FROM cumulated
+),
+bucket AS (
+    SELECT *, coalesce(lag(le) OVER w, 0) AS low, coalesce(lag(value) OVER w, 0) AS below, max(value) OVER (PARTITION BY source, histogram, others, scrape) AS total
+    FROM since WHERE part = 'bucket' AND le IS NOT NULL WINDOW w AS (PARTITION BY source, histogram, others, scrape ORDER BY le)
+),
+inside AS (
+    SELECT *, [CASE WHEN value >= q * total THEN CASE WHEN isinf(le) OR value <= below THEN low ELSE low + (le - low) * (q * total - below) / (value - below) END END FOR q IN [0.5, 0.9, 0.99]] AS reached
+    FROM bucket WHERE total > 0
+),
+summed AS (
+    SELECT source, histogram, others, scrape, max(value) FILTER (part = 'sum') / nullif(max(value) FILTER (part = 'count'), 0) AS mean
+    FROM since WHERE part <> 'bucket' GROUP BY source, histogram, others, scrape
+)
+SELECT i.run, i.source, min(i.line) AS line, min(i.time) AS time, i.histogram AS name, i.others AS labels, i.scrape, any_value(i.total) AS count, any_value(s.mean) AS mean,
+    arg_min(reached[1], le) AS p50, arg_min(reached[2], le) AS p90, arg_min(reached[3], le) AS p99
+FROM inside i LEFT JOIN summed s USING (source, histogram, others, scrape)
+GROUP BY i.run, i.source, i.histogram, i.others, i.scrape;
+
+-- Acceptance as counted by a server whose log and records do not tell it: one row a scrape, of what
+-- came since the scrape before (the first: since the start). vLLM counts drafts, that is steps;
+-- before its V1 engine only tokens. SGLang shows the last interval, and keeps it while it idles.
+INSERT INTO acceptance BY NAME
+WITH silent AS (
+    SELECT DISTINCT run FROM part WHERE run NOT IN (SELECT run FROM decode WHERE accept_len IS NOT NULL)
+        AND run NOT IN (SELECT run FROM acceptance)
+),
+series AS (
+    SELECT run, source, line, time, scrape, per_s, regexp_replace(name, '^(vllm|sglang)[:_]|_total$', '', 'g') AS name, name ILIKE 'vllm%' AS vllm,
+        nullif(regexp_extract(labels, '(?:^|,)(?:engine|dp_rank)="([^"]*)"', 1), '') AS rank,
+        TRY_CAST(nullif(regexp_extract(labels, '(?:^|,)position="([0-9]+)"', 1), '') AS INTEGER) AS position,
+        value, lag(value) OVER (PARTITION BY source, name, labels ORDER BY scrape) AS before
+    FROM metric WHERE run IN (FROM silent) AND regexp_matches(name, '^(vllm|sglang)[:_](spec_|gen_throughput|generation_tokens)')
+        AND coalesce(regexp_extract(labels, '(?:^|,)tp_rank="([^"]*)"', 1), '') IN ('', '0')
+),
+since AS (
+    SELECT *, CASE WHEN value >= before THEN value - before ELSE value END AS growth FROM series
+),
+counted AS (
+    SELECT run, source, scrape, rank, min(line) AS line, min(time) AS time,
+        sum(growth) FILTER (name = 'spec_decode_num_drafts') AS steps,
+        sum(growth) FILTER (name = 'spec_decode_num_accepted_tokens') AS accepted,
+        sum(growth) FILTER (name = 'spec_decode_num_draft_tokens') AS drafted,
+        list(growth ORDER BY position) FILTER (name = 'spec_decode_num_accepted_tokens_per_pos' AND position IS NOT NULL) AS positions,
+        max(per_s) FILTER (name = 'generation_tokens') AS tokens_per_s
+    FROM since WHERE vllm GROUP BY run, source, scrape, rank
+)
+SELECT run, source, line, time, rank, steps, accepted::BIGINT AS accepted_tokens, drafted::BIGINT AS drafted_tokens, accepted / drafted AS accept_rate,
+    1 + accepted / steps AS commit_len, CASE WHEN steps > 0 THEN list_transform(positions, lambda n: n / steps) END AS positions, tokens_per_s
+FROM counted WHERE drafted > 0 AND accepted IS NOT NULL
+UNION ALL BY NAME
+SELECT run, source, min(line) AS line, min(time) AS time, rank,
+    max(value) FILTER (name = 'spec_accept_length') AS commit_len, max(value) FILTER (name = 'spec_accept_rate') AS accept_rate,
+    nullif(max(value) FILTER (name = 'gen_throughput'), 0) AS tokens_per_s
+FROM since WHERE NOT vllm GROUP BY run, source, scrape, rank
+HAVING max(value) FILTER (name = 'spec_accept_length') >= 1
+    AND (scrape = 1 OR coalesce(bool_or(value <> before) FILTER (name IN ('spec_accept_length', 'spec_accept_rate')), true));
+
+-- Benchmarks --------------------------------------------------------------------------------------
+
+-- Where nothing speculates, clients write -1, 0 or 1 for the accept length.
+UPDATE benchmark SET
+    accept_len = CASE WHEN accept_len > 0 AND NOT coalesce(draft_tokens = 0, false) THEN accept_len END,
+    algorithm = CASE WHEN draft_tokens = 0 THEN 'NONE' ELSE algorithm END,
+    tokens_per_s = coalesce(tokens_per_s, request_tokens_per_s * max_concurrency),
+    step_ms = coalesce(step_ms, 1000 * step_s),
+    mean_e2e_ms = coalesce(mean_e2e_ms, 1000 * mean_e2e_s), median_e2e_ms = coalesce(median_e2e_ms, 1000 * median_e2e_s);
+
 -- Problems ----------------------------------------------------------------------------------------
 
 -- First error wins, in the order of the files and their lines. A server that only shows prompts and
@@ -199,18 +302,21 @@ SELECT run, source, line, time, 'decode', running * coalesce((SELECT log_interva
 FROM decode WHERE usable AND accept_len IS NOT NULL
 UNION ALL
 SELECT run, source, line, time, 'acceptance',
-    CASE WHEN drafted_tokens > 0 AND commit_len > 1 THEN accepted_tokens / (commit_len - 1) END,
+    coalesce(steps, CASE WHEN drafted_tokens > 0 AND commit_len > 1 THEN accepted_tokens / (commit_len - 1) END),
     coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, drafted_tokens
 FROM acceptance WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL
 UNION ALL
-SELECT run, source, line, time, 'step', 1, commit_len, ctx_len, batch, tokens_per_s, nodes
-FROM step WHERE commit_len IS NOT NULL AND NOT coalesce(warmup, false)
+SELECT run, source, line, time, 'step', 1, coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, nodes
+FROM step WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL AND NOT coalesce(warmup, false)
 UNION ALL
 SELECT run, source, line, time, 'request', verify_steps, commit_len, prompt_tokens, NULL, tokens_per_s, proposed_drafts
 FROM request WHERE commit_len IS NOT NULL
 UNION ALL
 SELECT run, source, line, time, 'benchmark', output_tokens / accept_len, accept_len, NULL, concurrency, tokens_per_s, NULL
-FROM benchmark WHERE accept_len > 0;
+FROM benchmark WHERE accept_len > 0
+UNION ALL
+SELECT run, source, line, time, 'state', NULL, accept_len, NULL, NULL, tokens_per_s, NULL
+FROM server_state WHERE accept_len >= 1;
 
 INSERT INTO time_sample
 SELECT run, source, line, 'step', true, ctx_len, batch, stage, ms
@@ -252,6 +358,12 @@ INSERT INTO time_sample
 SELECT run, source, line, 'decode', false, ctx_len, running, 'step', step_ms
 FROM decode WHERE steady AND ctx_len > 0 AND step_ms > 0;
 
+-- What a server adds up by itself is the last resort: wall clock, with prompts and idle time in it.
+INSERT INTO time_sample
+SELECT run, source, line, 'state', false, NULL, TRY_CAST(running AS DOUBLE), 'step', unnest(TRY_CAST(json_extract(step_times, '$."' || running || '"') AS DOUBLE[])) * 1000
+FROM (SELECT run, source, line, step_times, unnest(json_keys(step_times)) AS running FROM server_state WHERE json_type(step_times) = 'OBJECT')
+WHERE run NOT IN (SELECT run FROM time_sample);
+
 -- Which definition of `accept rate` a log was written with -------------------------------------------
 
 -- Each is fitted to the run's own pairs (L = accept len, r = rate), both printed with two decimals:
@@ -291,7 +403,7 @@ INSERT INTO run BY NAME
 WITH accept AS (
     SELECT run, kind,
         sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS accept_len,
-        row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request', 'benchmark'], kind)) AS nth
+        row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request', 'benchmark', 'state'], kind)) AS nth
     FROM commit_sample GROUP BY run, kind
 ),
 timed AS (  -- of computed times only where none was measured
@@ -342,11 +454,15 @@ hooked AS (
 ),
 measured AS (
     SELECT run, arg_max(tokens_per_s, line) AS tokens_per_s, any_value(upper(algorithm)) AS algorithm,
-        any_value(model) AS model, max(accept_len) AS accept_len
+        any_value(model) AS model, max(accept_len) AS accept_len, max(draft_tokens)::INTEGER AS draft_tokens,
+        max(draft_steps)::INTEGER AS draft_steps, max(top_k)::INTEGER AS top_k
     FROM benchmark GROUP BY run
 ),
 answered AS (
     SELECT run, bool_or(verify_steps > 0) AS speculates FROM request GROUP BY run
+),
+told AS (
+    SELECT run, bool_or(accept_len >= 1) AS speculates, sum(tokens_per_s) AS tokens_per_s FROM server_state GROUP BY run
 )
 SELECT
     a.run,
@@ -359,17 +475,18 @@ SELECT
     END AS algorithm,
     coalesce(s.executed, h.executed) AS executed,
     coalesce(a.algorithm NOT IN ('NONE', 'NULL'), false) OR coalesce(d.accepts, false) OR coalesce(s.speculates, false)
-        OR coalesce(c.rows > 0, false) OR coalesce(q.speculates, false) OR coalesce(m.accept_len IS NOT NULL, false) AS speculates,
+        OR coalesce(c.rows > 0, false) OR coalesce(q.speculates, false) OR coalesce(m.accept_len IS NOT NULL, false)
+        OR coalesce(v.speculates, false) AS speculates,
     coalesce(a.algorithm SIMILAR TO '.*(DDTREE|TREEFLASH).*', false) OR coalesce(s.tree, false) OR coalesce(h.tree, false)
         OR coalesce(a.tree_flag, false) OR (coalesce(a.top_k, 1) > 1 AND coalesce(a.algorithm, 'NONE') <> 'NONE')
         OR coalesce(c.budget IS NOT NULL, false) AS tree,
     coalesce(a.shadow, false) OR coalesce(s.shadow, false) AS shadow,
     coalesce(d.rows > 0, false) OR coalesce(h.rows > 0, false) AS server,
     coalesce(a.model, m.model) AS model, a.draft_model,
-    coalesce(a.draft_tokens, a.hinted_draft_tokens, a.verify_width, a.drafted_plus_one, a.block, a.hinted_block) AS draft_tokens,
-    a.draft_steps,
+    coalesce(a.draft_tokens, a.hinted_draft_tokens, a.verify_width, a.drafted_plus_one, a.block, a.hinted_block, m.draft_tokens) AS draft_tokens,
+    coalesce(a.draft_steps, m.draft_steps) AS draft_steps,
     coalesce(a.budget, c.budget, s.budget, a.hinted_budget) AS budget,
-    coalesce(c.top_k, s.top_k, a.top_k) AS top_k,
+    coalesce(c.top_k, s.top_k, a.top_k, m.top_k) AS top_k,
     coalesce(a.block, a.hinted_block) AS block,
     a.page_size, a.log_interval,
     coalesce(h.ready, false) OR coalesce(d.rows > 0, false) AS ready,
@@ -380,7 +497,7 @@ SELECT
     CASE WHEN f.formula = 'drafts_per_proposed' THEN f.drafts_width ELSE f.commit_width END::INTEGER AS rate_width,
     h.first_verify_drafts,
     x.accept_len, x.kind AS accept_len_from,
-    coalesce(d.tokens_per_s, s.tokens_per_s, m.tokens_per_s, c.tokens_per_s) AS tokens_per_s,
+    coalesce(d.tokens_per_s, s.tokens_per_s, m.tokens_per_s, c.tokens_per_s, v.tokens_per_s) AS tokens_per_s,
     t.step_ms, t.measured AS step_ms_measured,
     coalesce(t.ctx_min, d.ctx_min, s.ctx_min) AS ctx_min, coalesce(t.ctx_max, d.ctx_max, s.ctx_max) AS ctx_max,
     coalesce(d.running, s.running) AS running,
@@ -394,6 +511,7 @@ LEFT JOIN counted c ON c.run = a.run
 LEFT JOIN hooked h ON h.run = a.run
 LEFT JOIN measured m ON m.run = a.run
 LEFT JOIN answered q ON q.run = a.run
+LEFT JOIN told v ON v.run = a.run
 LEFT JOIN rate_fit f ON f.run = a.run
 ORDER BY a.run;
 

@@ -125,6 +125,7 @@ CREATE TABLE acceptance (    -- aggregate speculation counters, as a server prin
     verify_steps BIGINT,     -- and over how many steps
     drafted_per_s DOUBLE,
     accept_rate DOUBLE,      -- accepted / drafted, 0-1
+    steps DOUBLE,            -- how many steps the figures stand for
     positions DOUBLE[],      -- share of steps that accept at least k drafts, k = 1, 2, ...
     extra JSON
 );
@@ -160,7 +161,10 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
-    mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE,
+    mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE, mean_e2e_s DOUBLE, median_e2e_s DOUBLE,
+    request_tokens_per_s DOUBLE,  -- output of one request while it decodes
+    step_s DOUBLE, step_ms DOUBLE,  -- one step of the batch, as the client says it
+    draft_tokens BIGINT, draft_steps BIGINT, top_k BIGINT,  -- asked for; 0: without speculation
     algorithm VARCHAR, model VARCHAR, version VARCHAR, extra JSON
 );
 
@@ -234,9 +238,65 @@ CREATE TABLE problem (       -- exceptions and fatal messages
     cause BOOLEAN            -- of the fatal ones of a run the first that does not follow from another
 );
 
+CREATE TABLE server_state (  -- what a server answers when it is asked for its state, a rank each
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    accept_len DOUBLE,       -- lifetime mean C, warm-up included
+    tokens_per_s DOUBLE,     -- of the last interval in which it decoded
+    step_times JSON,         -- running requests -> seconds a step of each interval, wall clock
+    extra JSON
+);
+
 CREATE TABLE metric (        -- scraped series
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    name VARCHAR, labels VARCHAR, value DOUBLE
+    name VARCHAR, labels VARCHAR, value DOUBLE,
+    unit VARCHAR,            -- as the source writes it: %, MiB, W
+    device VARCHAR,          -- number of the GPU, where the series is one of a GPU
+    scrape BIGINT,           -- 1, 2, ...: how often the file has had this series by now
+    per_s DOUBLE             -- counters: growth a second since the scrape before, where both are timed
+);
+
+-- Profiler traces: the device's own time, apart from pauses in which nobody asked for anything.
+CREATE TABLE profile (       -- one device in one trace
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    window_ms DOUBLE,        -- first to last work, pauses left out
+    busy_ms DOUBLE,          -- some stream works
+    gap_ms DOUBLE,           -- no stream works
+    host_gap_ms DOUBLE,      -- of these: what ends the gap was launched after it began
+    pause_ms DOUBLE,         -- left out: longer than three steps (50 ms where none is marked)
+    kernels BIGINT,          -- kernels and copies
+    launches BIGINT, graph_launches BIGINT,  -- calls of the host, graphs included
+    wait_ms DOUBLE,          -- of the host, in synchronising calls
+    steps BIGINT, step_ms DOUBLE,  -- as marked in the trace; median time from one to the next
+    stacks BOOLEAN           -- Python stacks were recorded: the host was slowed down by that
+);
+
+CREATE TABLE profile_stage ( -- the ranges of a stage on a device
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    stage VARCHAR,           -- draft, verify, prefill, decode, sample, step
+    name VARCHAR,            -- of the first range, as marked
+    ranges BIGINT, range_ms DOUBLE,  -- how many, and how long all together
+    kernel_ms DOUBLE, kernels BIGINT,  -- the device's work in them; of streams side by side the sum
+    on_device BOOLEAN        -- ranges of the device; false: of the host that launched the work
+);
+
+CREATE TABLE profile_gap (   -- the longest gaps of a device
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    at_ms DOUBLE,            -- since the first work
+    gap_ms DOUBLE,
+    host BOOLEAN,            -- launched after the gap began; NULL: not known
+    before VARCHAR, after VARCHAR  -- the work around it
+);
+
+CREATE TABLE histogram (     -- scraped histograms: of a scrape what came since the one before it
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    name VARCHAR,            -- without _bucket
+    labels VARCHAR,          -- without le
+    scrape BIGINT,
+    count DOUBLE, mean DOUBLE,
+    p50 DOUBLE, p90 DOUBLE, p99 DOUBLE  -- straight lines inside a bucket
 );
 
 CREATE TABLE replay (        -- identities that a step violates
@@ -250,7 +310,7 @@ CREATE TABLE replay (        -- identities that a step violates
 -- Every commit length of a run, whatever kind of row it stands in.
 CREATE TABLE commit_sample (
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    kind VARCHAR,            -- decode, acceptance, request, step, benchmark
+    kind VARCHAR,            -- decode, acceptance, request, step, benchmark, state
     steps DOUBLE,            -- how many steps it stands for, as far as known
     commit_len DOUBLE,       -- C
     ctx_len DOUBLE,
@@ -262,7 +322,7 @@ CREATE TABLE commit_sample (
 -- Every time of a step, with the context it was taken at.
 CREATE TABLE time_sample (
     run VARCHAR, source INTEGER, line BIGINT,
-    kind VARCHAR,            -- step, acceptance, decode
+    kind VARCHAR,            -- step, acceptance, decode, state
     measured BOOLEAN,        -- false: computed as running x C / throughput
     ctx_len DOUBLE, running DOUBLE,
     stage VARCHAR,           -- step (the whole), or a stage: draft, verify, commit, ...

@@ -38,6 +38,7 @@ class Source:
     path: Path
     given: bool = True  # named on the command line, not found in a folder
     temporary: bool = False  # what a pipe said, kept on disk until `discard`
+    records: bytes = b""  # what was made of it, where it is no text: JSON, one record a line
     document: bool = False  # one JSON value: its lines are those of `document.split`
     quoted: Callable[[set[int]], dict[int, str]] | None = None  # who quotes what is no text
     notices: list[Notice] = field(default_factory=list)
@@ -190,7 +191,7 @@ def blocks(
     line = 1
     rest = b""
     dropping = False  # inside a line that is too long
-    for chunk in _chunks(source, size):
+    for chunk in chunks(source, size):
         if dropping:
             end = chunk.find(b"\n")
             if end < 0:
@@ -250,7 +251,7 @@ def _cut(data: bytes, boundary: bytes) -> int:
     return data.rfind(b"\n") + 1
 
 
-def _chunks(source: Source, size: int) -> Iterator[bytes]:
+def chunks(source: Source, size: int) -> Iterator[bytes]:
     """The unpacked bytes of a file, in UTF-8 where it is marked as UTF-16."""
     try:
         with _open(source.path) as raw:
@@ -298,7 +299,7 @@ def head(source: Source) -> bytes:
     """The first lines of a file, unpacked: what its format is recognised by."""
     if source.magic() == PARQUET:
         return PARQUET
-    start = next(_chunks(source, HEAD), b"")
+    start = next(chunks(source, HEAD), b"")
     if start.lstrip()[:1] in (b"{", b"[") and b"\n" not in start:
         return start  # a long record says soon enough what it is
     for block in blocks(source, size=HEAD):

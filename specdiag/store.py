@@ -12,14 +12,20 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import bundled, document, lines, parser, records, replay, runs
+from specdiag import bundled, document, lines, parser, pickles, records, reference, replay, runs
 from specdiag import source as sources
 from specdiag.errors import Notice
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
 from specdiag.staging import DATA, Staging
 
-DERIVED = ("decode", "step", "request", "problem")  # filled by derive.sql; the rest are copied
+DERIVED = (
+    "decode",
+    "step",
+    "request",
+    "problem",
+    "metric",
+)  # filled by derive.sql; the rest are copied
 WORKERS = 2  # string kernels use one core a block
 LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 
@@ -136,6 +142,10 @@ def _read(
 
 
 def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list[str]]:
+    if pickles.is_pickle(file.magic()):
+        file.records = reference.records(file)
+        head = file.records[: sources.HEAD]
+        return parser.recognise(parsers, head)[0] if head else None, []
     head = sources.head(file)
     if head.startswith(sources.PARQUET):
         from specdiag import parquet
@@ -185,16 +195,24 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
 
         yield Block(b"", 1), parquet.read(file, chosen)
         return
+    if chosen.format == "trace":
+        yield from _trace(file, chosen)
+        return
     wrapper = lines.wrapper_of(chosen, head)
-    if chosen.format == "lines":
+    if file.records:
+        blocks = iter([Block(file.records, 1)])
+    elif chosen.format == "lines":
         blocks = sources.blocks(file, chosen.boundary.encode())
     elif document.is_document("\n".join(head[:3]).encode()):
         blocks = _document(file)
     else:
         blocks = sources.blocks(file, longest=sources.LONGEST_RECORD)
+    heading = lines.heading(chosen, head).encode()
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting: deque[tuple[Block, Future[Parsed]]] = deque()
         for block in blocks:
+            if heading and block.line > 1:
+                block = Block(heading + b"\n" + block.data, block.line - 1)
             waiting.append(
                 (block, pool.submit(parser.read, chosen, block.data, block.line, wrapper))
             )
@@ -203,6 +221,19 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
                 yield first, result.result()
         for first, result in waiting:
             yield first, result.result()
+
+
+def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Block, Parsed]]:
+    from specdiag import timeline
+
+    reader = timeline.Reader(chosen)
+    for data in sources.chunks(file, sources.BLOCK):
+        reader.feed(data)
+        yield Block(data, 1), Parsed()
+    parsed = reader.finish()
+    if reader.counted:
+        file.quoted = lambda wanted: {n: reader.quotes[n] for n in wanted if n in reader.quotes}
+    yield Block(b"", 1), parsed
 
 
 def _document(file: Source) -> Iterator[Block]:
