@@ -262,6 +262,19 @@ CREATE TABLE commit_sample (
     drafted DOUBLE           -- tokens drafted a step, as far as known
 );
 
+-- The mean commit length of a run, for each kind of row: pooled, each step counts once. Text changes
+-- slowly, so neighbouring rows are alike: the error is taken from ten stretches of rows, and is not
+-- smaller than that of a geometric commit length.
+CREATE TABLE commit_mean (
+    run VARCHAR, kind VARCHAR,
+    commit_len DOUBLE,       -- C
+    error DOUBLE,            -- standard error of it
+    rows BIGINT, steps DOUBLE,
+    first_third DOUBLE, last_third DOUBLE,  -- C in the first and in the last third of the rows
+    ctx_len DOUBLE, running DOUBLE,  -- medians
+    lines STRUCT(source INTEGER, line BIGINT)[]  -- two of the first rows and one of the last
+);
+
 -- Every time of a step, with the context it was taken at.
 CREATE TABLE time_sample (
     run VARCHAR, source INTEGER, line BIGINT,
@@ -278,13 +291,55 @@ CREATE TABLE peer (
     run VARCHAR, against VARCHAR
 );
 
-CREATE VIEW baseline AS      -- peers that do not speculate
-SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
-WHERE NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+-- Runs that stand beside each other: peers, the same with other layouts, and whatever is compared
+-- with the run that the user named as the baseline. Whether a comparison means anything is what
+-- `hindrance` says; in what their settings differ, `difference`.
+CREATE TABLE pairing (
+    run VARCHAR, against VARCHAR,
+    declared BOOLEAN,        -- the user named `against` as the baseline
+    later BOOLEAN,           -- `run` is what is new: of a later version, or else started later
+    same_prompts BOOLEAN     -- the prompts are as many and as long, or the same texts; NULL if not known
+);
 
-CREATE VIEW chain AS         -- peers that are known to verify a chain
+CREATE TABLE hindrance (     -- why two runs cannot be compared
+    run VARCHAR, against VARCHAR,
+    what VARCHAR,            -- model, hardware, server, prompts, length (of the answers)
+    value VARCHAR, other VARCHAR
+);
+
+-- A setting in which two runs of `pairing` differ, without those that cannot matter (ports, paths of
+-- logs, seeds, keys, names). `value` is that of `run`; NULL where a run does not have the setting.
+CREATE TABLE difference (
+    run VARCHAR, against VARCHAR,
+    key VARCHAR, value VARCHAR, other VARCHAR,
+    kind VARCHAR             -- version, model, draft, quantisation, layout, sampling, kernel, capacity, other
+);
+
+CREATE VIEW comparable AS    -- pairings without a hindrance
+SELECT p.run, p.against, p.declared, p.later, p.same_prompts
+FROM pairing p LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against
+WHERE h.run IS NULL;
+
+CREATE VIEW baseline AS      -- peers on the same hardware that do not speculate
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
-WHERE r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
+LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what IN ('model', 'hardware')
+WHERE h.run IS NULL
+    AND NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+
+CREATE VIEW chain AS         -- peers of the same model that are known to verify a chain
+SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
+LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what = 'model'
+WHERE h.run IS NULL AND r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
+
+-- Published commit lengths, from published.csv.
+CREATE TABLE published (
+    target VARCHAR,          -- name of the target model, in lower case, without its maker
+    algorithm VARCHAR, block INTEGER, budget INTEGER,
+    dataset VARCHAR, temperature DOUBLE, thinking BOOLEAN,
+    commit_len DOUBLE,       -- C, mean over responses
+    speed_up DOUBLE,         -- over plain decoding, NULL if not told
+    source VARCHAR           -- who published it
+);
 
 -- What the run record of a step trace says, typed.
 CREATE VIEW setting AS

@@ -37,6 +37,7 @@ class Source:
     name: str
     path: Path
     given: bool = True  # named on the command line, not found in a folder
+    baseline: bool = False  # what the others are compared with
     temporary: bool = False  # what a pipe said, kept on disk until `discard`
     document: bool = False  # one JSON value: its lines are those of `document.split`
     quoted: Callable[[set[int]], dict[int, str]] | None = None  # who quotes what is no text
@@ -63,10 +64,10 @@ class Source:
             return b""
 
 
-def find(paths: list[str]) -> list[Source]:
+def find(paths: list[str], baseline: str = "") -> list[Source]:
     """Input files of files, folders (recursively), globs and `-`, each once, in a stable order.
 
-    What is there but cannot be read is among them, and named when it is read. Raises
+    Those of `baseline`, one more path, are marked as such. What is there but cannot be read is among them, and named when it is read. Raises
     SpecdiagError for a path that does not exist (exit code 2), and when there is no file (3).
     """
     found: dict[str, Source] = {}
@@ -74,6 +75,8 @@ def find(paths: list[str]) -> list[Source]:
         for text in dict.fromkeys(paths):
             for source in _expand(text):
                 found.setdefault(os.path.realpath(source.path), source)
+        for source in _expand(baseline) if baseline else ():
+            found.setdefault(os.path.realpath(source.path), source).baseline = True
     except BaseException:
         discard(list(found.values()))
         raise
@@ -83,6 +86,11 @@ def find(paths: list[str]) -> list[Source]:
             NOTHING_READ,
         )  # fmt: skip
     return list(found.values())
+
+
+def exists(text: str) -> bool:
+    """Whether a text names files, and not something else, as a run."""
+    return os.path.lexists(text) or (glob.has_magic(text) and bool(glob.glob(text)))
 
 
 def _expand(text: str) -> Iterator[Source]:
