@@ -320,6 +320,15 @@ SELECT p.run, p.against, p.declared, p.later, p.same_prompts
 FROM pairing p LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against
 WHERE h.run IS NULL;
 
+CREATE VIEW rival AS         -- comparable runs that both speculate: their commit lengths by the same kind of row
+SELECT c.run, c.against, c.declared, c.later, c.same_prompts, x.kind,
+    x.commit_len, x.error, x.rows, x.steps, x.first_third, x.last_third, x.lines,
+    y.commit_len AS other_len, y.error AS other_error, y.rows AS other_rows, y.steps AS other_steps, y.lines AS other_lines,
+    (y.commit_len - x.commit_len) / sqrt(x.error ** 2 + y.error ** 2) AS errors  -- by how many standard errors it is lower
+FROM comparable c JOIN commit_mean x ON x.run = c.run JOIN commit_mean y ON y.run = c.against AND y.kind = x.kind
+WHERE least(x.steps, y.steps) >= 200 AND (x.kind IN ('request', 'benchmark') OR least(x.rows, y.rows) >= 5)
+QUALIFY row_number() OVER (PARTITION BY c.run, c.against ORDER BY list_position(['step', 'request', 'decode', 'acceptance', 'benchmark'], x.kind)) = 1;
+
 CREATE VIEW baseline AS      -- peers on the same hardware that do not speculate
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
 LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what IN ('model', 'hardware')

@@ -110,6 +110,10 @@ def load(
     _state(db, readings, baseline)
     _fill_sources(db, readings)
     _derive(db)
+    db.execute(
+        "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
+        [str(bundled.PUBLISHED)],
+    )
     doubts = replay.prove(db) + _incomparable(db)
     lock(db)
     notes = [note for reading in readings for note in reading.source.notices]
