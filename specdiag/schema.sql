@@ -263,8 +263,8 @@ CREATE TABLE commit_sample (
 );
 
 -- The mean commit length of a run, for each kind of row: pooled, each step counts once. Text changes
--- slowly, so neighbouring rows are alike: the error is taken from ten stretches of rows, and is not
--- smaller than that of a geometric commit length.
+-- slowly, so neighbouring rows are alike: the error is taken from up to ten stretches of rows, and is
+-- not smaller than that of a geometric commit length.
 CREATE TABLE commit_mean (
     run VARCHAR, kind VARCHAR,
     commit_len DOUBLE,       -- C
