@@ -225,9 +225,7 @@ def _outputs(given: list[str] | None) -> list[tuple[str, str]]:
     return found
 
 
-def _run(
-    paths: list[str], outputs: list[tuple[str, str]], settings: Config, baseline: str
-) -> int:
+def _run(paths: list[str], outputs: list[tuple[str, str]], settings: Config, baseline: str) -> int:
     from specdiag import diagnosis, report, source
     from specdiag.report import files, terminal
 

@@ -484,8 +484,15 @@ WHERE declared OR reversed OR (a.model IS NOT DISTINCT FROM b.model AND (n.run I
 -- What a run was started with, the last word on each key. A whole that is listed in parts as well is
 -- left out, and so is what cannot matter.
 CREATE TEMP TABLE told AS
-WITH said AS (
-    SELECT run, lower(key) AS key, arg_max(value, (source, line)) AS value FROM config
+WITH command_line AS (  -- llama.cpp prints its arguments as they were typed
+    SELECT run, source, line, unnest(regexp_extract_all(detail, ' --?([a-zA-Z][a-zA-Z0-9-]*)', 1)) AS key,
+        unnest(regexp_extract_all(detail, ' --?[a-zA-Z][a-zA-Z0-9-]*(?:[ =](-?[0-9][^ ]*|[^- ][^ ]*))?', 1)) AS value
+    FROM event WHERE kind = 'arguments' AND detail IS NOT NULL
+),
+said AS (
+    SELECT run, lower(key) AS key, arg_max(value, (source, line)) AS value
+    FROM (SELECT run, source, line, key, value FROM config
+          UNION ALL SELECT run, source, line, replace(key, '-', '_'), coalesce(nullif(value, ''), 'true') FROM command_line)
     WHERE run IN (SELECT run FROM beside) GROUP BY run, lower(key)
 )
 SELECT run, key,
@@ -494,7 +501,7 @@ SELECT run, key,
 FROM said s
 WHERE NOT EXISTS (FROM said part WHERE part.run = s.run AND starts_with(part.key, s.key || '.'))
     AND NOT regexp_matches(key, '(?:^|_)(?:host|port|ports|addr|address|ip|url|urls|seed|key|keys|timeout|dir|folder|socket|buckets|token|pid|uuid|(?:gpu|worker|node|run|request|session)_id|time|ts|date|name)$')
-    AND NOT regexp_matches(key, '^(?:_|log_|ssl_|otlp_|trace_|metrics|uvicorn|grpc|http|file_storage|watchdog|watermark|warmups|crash_|debug_|enable_metrics|enable_trace|enable_log|enable_request|disable_log|disable_uvicorn|max_log|show_time|collect_|export_|stat_loggers|gc_|bucket_|tokenizer_metrics|extra_metric|startup_|internal_|free_gb|served_|model_tag|weight_version|api_|admin_|allow_|chat_template|tool_|reasoning_parser|stream_interval|node_rank|base_gpu|nccl_port|dist_|status|record$|schema$|run$|clock$|requested|effective|detail)')
+    AND NOT regexp_matches(key, '^(?:_|log_|ssl_|otlp_|trace_|metrics|uvicorn|grpc|http|file_storage|watchdog|watermark|warmups|crash_|debug_|enable_metrics|enable_trace|enable_log|enable_request|disable_log|disable_uvicorn|max_log|show_time|collect_|export_|stat_loggers|gc_|bucket_|tokenizer_metrics|extra_metric|startup_|launch_|internal_|free_gb|served_|model_tag|weight_version|api_|admin_|allow_|chat_template|tool_|reasoning_parser|stream_interval|node_rank|base_gpu|nccl_port|dist_|status|record$|schema$|run$|clock$|requested|effective|detail)')
     AND NOT (key = 'tokenizer_path' OR key = 'tokenizer');
 
 -- The versions of what was running, however they are told.
@@ -533,22 +540,26 @@ compared AS (
     LEFT JOIN few x ON x.run = b.run AND x.key = y.key
     WHERE x.run IS NULL AND y.value IS NOT NULL AND s.keys < 40 AND o.keys < 40
 ),
+-- What a server prints of itself; other sources list other things beside the arguments.
+printed AS (SELECT DISTINCT run, lower(key) AS key FROM config JOIN source USING (source) WHERE format LIKE '%\_server' ESCAPE '\'),
+full_list AS (SELECT run FROM printed GROUP BY run HAVING count(*) >= 40),
 options AS (
     SELECT b.run, b.against,
-        list_sort(list(x.key) FILTER (NOT EXISTS (FROM told y WHERE y.run = b.against AND y.key = x.key))) AS only_here
-    FROM beside b JOIN told x ON x.run = b.run JOIN size s ON s.run = b.run AND s.keys >= 40 JOIN size o ON o.run = b.against AND o.keys >= 40
+        list_sort(list(x.key) FILTER (NOT EXISTS (FROM printed y WHERE y.run = b.against AND y.key = x.key))) AS only_here
+    FROM beside b JOIN told x ON x.run = b.run JOIN printed p ON p.run = x.run AND p.key = x.key
+    WHERE b.run IN (FROM full_list) AND b.against IN (FROM full_list)
     GROUP BY b.run, b.against
 )
 SELECT run, against, key, value, other,
     CASE
         WHEN regexp_matches(key, '^(?:version|code_version|sglang|vllm|torch|sgl.kernel|flashinfer.*|triton|transformers|xgrammar|nvidia.*|cuda.*version|driver.*)$') THEN 'version'
-        WHEN regexp_matches(key, '^(?:model|model_path|target|revision|load_format|json_model_override.*|hf_overrides.*|context_length|max_model_len)$') THEN 'model'
+        WHEN regexp_matches(key, '^(?:m|model|model_path|target|revision|load_format|json_model_override.*|hf_overrides.*|context_length|max_model_len)$') THEN 'model'
         WHEN regexp_matches(key, 'quant|^dtype$|kv_cache_dtype|_precision$') AND NOT regexp_matches(key, 'spec|draft') THEN 'quantisation'
         WHEN regexp_matches(key, '^(?:tp|pp|dp|ep|cp|dcp|attn_[a-z]+|moe_[a-z]+)_size$|parallel|dp_attention|dp_lm_head|disaggregation_mode|^nnodes$|a2a|deepep_mode|two_batch_overlap') THEN 'layout'
-        WHEN regexp_matches(key, 'spec|draft|^method$|^algorithm$|^budget$|^top_k$|^block$|^depth_|^mask_id$|^tap_|^window|eagle') THEN 'draft'
-        WHEN regexp_matches(key, 'temperature|top_p|min_p|sampling|generation_config|accept_rule|penalty|deterministic') THEN 'sampling'
+        WHEN regexp_matches(key, '^(?:md|cd|ngld|devd)$|spec|draft|^method$|^algorithm$|^budget$|^top_k$|^block$|^depth_|^mask_id$|^tap_|^window|eagle') THEN 'draft'
+        WHEN regexp_matches(key, '^temp$|temperature|top_p|min_p|sampling|generation_config|accept_rule|penalty|deterministic') THEN 'sampling'
         WHEN regexp_matches(key, 'backend|graph|eager|compile|overlap|kernel|fusion') THEN 'kernel'
-        WHEN regexp_matches(key, 'mem_|memory|max_|_tokens|page_size|chunked|schedule|radix|prefix_cach|num_seqs|block_size|cache') THEN 'capacity'
+        WHEN regexp_matches(key, 'mem_|memory|max_|_tokens|page_size|chunked|schedule|radix|prefix_cach|num_seqs|block_size|cache|^(?:c|ctx_size|np|b|ub|ngl|n_gpu_layers|t|threads)$') THEN 'capacity'
         ELSE 'other'
     END
 FROM compared
@@ -557,7 +568,7 @@ SELECT b.run, b.against, x.key, x.value, y.value, 'version'
 FROM beside b JOIN version x ON x.run = b.run JOIN version y ON y.run = b.against AND y.key = x.key
 WHERE x.value <> y.value AND x.key NOT IN (SELECT key FROM told)
 UNION ALL
-SELECT b.run, b.against, 'options only here', array_to_string(x.only_here[:3], ', '), array_to_string(y.only_here[:3], ', '), 'version'
+SELECT b.run, b.against, 'options', array_to_string(x.only_here[:3], ', '), array_to_string(y.only_here[:3], ', '), 'version'
 FROM beside b JOIN options x USING (run, against) JOIN options y ON y.run = b.against AND y.against = b.run
 WHERE len(x.only_here) > 0 OR len(y.only_here) > 0
 UNION ALL

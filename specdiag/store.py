@@ -295,7 +295,10 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
     """Table part: the run, and the place in it, of every (source, life, arm)."""
     files = [
         runs.File(
-            number, reading.source.name, reading.format, reading.source.given,
+            number,
+            reading.source.name,
+            reading.format,
+            reading.source.given,
             reading.source.baseline,
         )  # fmt: skip
         for number, reading in enumerate(readings)
@@ -340,7 +343,9 @@ def _state(db: duckdb.DuckDBPyConnection, readings: list[Reading], baseline: str
     )
     if not (baseline or marked):
         return
-    names = [name for (name,) in db.execute("SELECT DISTINCT run FROM part ORDER BY run").fetchall()]
+    names = [
+        name for (name,) in db.execute("SELECT DISTINCT run FROM part ORDER BY run").fetchall()
+    ]
     stated = [name for (name,) in db.execute("SELECT run FROM stated").fetchall()]
     where = baseline or ", ".join(readings[number].source.name for number in marked[:3])
     if not stated and names:
@@ -373,7 +378,9 @@ def _incomparable(db: duckdb.DuckDBPyConnection) -> list[Notice]:
 
 def _hindered(one: dict[str, str | None]) -> str:
     what = _HINDRANCES.get(str(one["what"]), f"another {one['what']}")
-    return f"{what} ({one['value']} against {one['other']})" if one["value"] and one["other"] else what
+    return (
+        f"{what} ({one['value']} against {one['other']})" if one["value"] and one["other"] else what
+    )
 
 
 def _derive(db: duckdb.DuckDBPyConnection) -> None:
