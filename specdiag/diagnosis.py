@@ -113,7 +113,8 @@ def analyze(
 ) -> tuple[Diagnosis, Store]:  # fmt: skip
     """Read files, run the rules, and put what they find in order.
 
-    `baseline` is the name of a run that all others are compared with. Raises SpecdiagError (exit code 3) when no file could be read.
+    `baseline` is the name of a run that all others are compared with. Raises SpecdiagError (exit
+    code 3) when no file could be read.
     """
     chosen = rule.parameters(rules, params)
     filled = fill(files, parsers, progress, baseline)

@@ -67,8 +67,9 @@ class Source:
 def find(paths: list[str], baseline: str = "") -> list[Source]:
     """Input files of files, folders (recursively), globs and `-`, each once, in a stable order.
 
-    Those of `baseline`, one more path, are marked as such. What is there but cannot be read is among them, and named when it is read. Raises
-    SpecdiagError for a path that does not exist (exit code 2), and when there is no file (3).
+    Those of `baseline`, one more path, are marked as such. What is there but cannot be read is
+    among them, and named when it is read. Raises SpecdiagError for a path that does not exist (exit
+    code 2), and when there is no file (3).
     """
     found: dict[str, Source] = {}
     try:

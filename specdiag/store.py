@@ -300,7 +300,7 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
             reading.format,
             reading.source.given,
             reading.source.baseline,
-        )  # fmt: skip
+        )
         for number, reading in enumerate(readings)
         if reading.format
     ]
