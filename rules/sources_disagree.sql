@@ -42,7 +42,7 @@ records AS (
 -- traffic: other clients, or a log that was cut, make other text.
 mean AS (
     SELECT run, kind, sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(steps) AS steps, count(*) AS rows,
-        coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, arg_min(cite(source, line), line) AS place
+        coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, CASE WHEN kind = 'request' THEN avg(commit_len) END AS per_request, arg_min(cite(source, line), line) AS place
     FROM commit_sample WHERE kind IN ('decode', 'request', 'benchmark') GROUP BY run, kind
 ),
 volume AS (
@@ -63,6 +63,8 @@ kinds AS (
     WHERE a.steps >= $steps AND b.steps >= $steps
         AND least(va.tokens, vb.tokens) >= $coverage * greatest(va.tokens, vb.tokens)
         AND abs(a.commit_len - b.commit_len) > $tolerance * least(a.commit_len, b.commit_len) + 4 * sqrt(a.error ** 2 + b.error ** 2)
+        -- the mean of the requests' own means: that is aggregation_differs
+        AND coalesce(abs(a.commit_len - b.per_request) > $tolerance / 2 * a.commit_len, true)
 ),
 -- With page size 1 the token counter grows by what is committed. A ratio that holds but is not 1
 -- is a second witness against the printed accept length; one that scatters is no witness.

@@ -145,7 +145,10 @@ CREATE TABLE request (       -- one finished request
     temperature DOUBLE,
     e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
     tokens_per_s DOUBLE,     -- decoding only, as the server gave it
-    retractions BIGINT, extra JSON,
+    retractions BIGINT,
+    prompt VARCHAR,          -- its text, or messages as JSON; a long one is cut and ends with its MD5
+    text VARCHAR,            -- the answer's text, at most 8000 characters of it
+    extra JSON,
     commit_len DOUBLE        -- C: (completion_tokens - 1) / verify_steps; the first token is prefill's
 );
 
@@ -165,7 +168,9 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     request_tokens_per_s DOUBLE,  -- output of one request while it decodes
     step_s DOUBLE, step_ms DOUBLE,  -- one step of the batch, as the client says it
     draft_tokens BIGINT, draft_steps BIGINT, top_k BIGINT,  -- asked for; 0: without speculation
-    algorithm VARCHAR, model VARCHAR, version VARCHAR, extra JSON
+    algorithm VARCHAR, model VARCHAR, version VARCHAR,
+    prompt_lens BIGINT[], answer_lens BIGINT[], texts VARCHAR[],  -- of each request, where the client keeps them
+    extra JSON
 );
 
 -- One draft-verify-commit step of one request. Row 0 of the tree is the root (the last committed
@@ -319,6 +324,19 @@ CREATE TABLE commit_sample (
     drafted DOUBLE           -- tokens drafted a step, as far as known
 );
 
+-- The mean commit length of a run, for each kind of row: pooled, each step counts once. Text changes
+-- slowly, so neighbouring rows are alike: the error is taken from up to ten stretches of rows, and is
+-- not smaller than that of a geometric commit length.
+CREATE TABLE commit_mean (
+    run VARCHAR, kind VARCHAR,
+    commit_len DOUBLE,       -- C
+    error DOUBLE,            -- standard error of it
+    rows BIGINT, steps DOUBLE,
+    first_third DOUBLE, last_third DOUBLE,  -- C in the first and in the last third of the rows
+    ctx_len DOUBLE, running DOUBLE,  -- medians
+    lines STRUCT(source INTEGER, line BIGINT)[]  -- two of the first rows and one of the last
+);
+
 -- Every time of a step, with the context it was taken at.
 CREATE TABLE time_sample (
     run VARCHAR, source INTEGER, line BIGINT,
@@ -335,13 +353,64 @@ CREATE TABLE peer (
     run VARCHAR, against VARCHAR
 );
 
-CREATE VIEW baseline AS      -- peers that do not speculate
-SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
-WHERE NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+-- Runs that stand beside each other: peers, the same with other layouts, and whatever is compared
+-- with the run that the user named as the baseline. Whether a comparison means anything is what
+-- `hindrance` says; in what their settings differ, `difference`.
+CREATE TABLE pairing (
+    run VARCHAR, against VARCHAR,
+    declared BOOLEAN,        -- the user named `against` as the baseline
+    later BOOLEAN,           -- `run` is what is new: of a later version, or else started later
+    same_prompts BOOLEAN     -- the prompts are as many and as long, or the same texts; NULL if not known
+);
 
-CREATE VIEW chain AS         -- peers that are known to verify a chain
+CREATE TABLE hindrance (     -- why two runs cannot be compared
+    run VARCHAR, against VARCHAR,
+    what VARCHAR,            -- model, hardware, server, prompts, length (of the answers)
+    value VARCHAR, other VARCHAR
+);
+
+-- A setting in which two runs of `pairing` differ, without those that cannot matter (ports, paths of
+-- logs, seeds, keys, names). `value` is that of `run`; NULL where a run does not have the setting.
+CREATE TABLE difference (
+    run VARCHAR, against VARCHAR,
+    key VARCHAR, value VARCHAR, other VARCHAR,
+    kind VARCHAR             -- version, model, draft, quantisation, layout, sampling, kernel, capacity, other
+);
+
+CREATE VIEW comparable AS    -- pairings without a hindrance
+SELECT p.run, p.against, p.declared, p.later, p.same_prompts
+FROM pairing p LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against
+WHERE h.run IS NULL;
+
+CREATE VIEW rival AS         -- comparable runs that both speculate: their commit lengths by the same kind of row
+SELECT c.run, c.against, c.declared, c.later, c.same_prompts, x.kind,
+    x.commit_len, x.error, x.rows, x.steps, x.first_third, x.last_third, x.lines,
+    y.commit_len AS other_len, y.error AS other_error, y.rows AS other_rows, y.steps AS other_steps, y.lines AS other_lines,
+    (y.commit_len - x.commit_len) / sqrt(x.error ** 2 + y.error ** 2) AS errors  -- by how many standard errors it is lower
+FROM comparable c JOIN commit_mean x ON x.run = c.run JOIN commit_mean y ON y.run = c.against AND y.kind = x.kind
+WHERE least(x.steps, y.steps) >= 200 AND (x.kind IN ('request', 'benchmark') OR least(x.rows, y.rows) >= 5)
+QUALIFY row_number() OVER (PARTITION BY c.run, c.against ORDER BY list_position(['step', 'request', 'decode', 'acceptance', 'benchmark'], x.kind)) = 1;
+
+CREATE VIEW baseline AS      -- peers on the same hardware that do not speculate
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
-WHERE r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
+LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what IN ('model', 'hardware')
+WHERE h.run IS NULL
+    AND NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+
+CREATE VIEW chain AS         -- peers of the same model that are known to verify a chain
+SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
+LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what = 'model'
+WHERE h.run IS NULL AND r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
+
+-- Published commit lengths, from published.csv.
+CREATE TABLE published (
+    target VARCHAR,          -- name of the target model, in lower case, without its maker
+    algorithm VARCHAR, block INTEGER, budget INTEGER,
+    dataset VARCHAR, temperature DOUBLE, thinking BOOLEAN,
+    commit_len DOUBLE,       -- C, mean over responses
+    speed_up DOUBLE,         -- over plain decoding, NULL if not told
+    source VARCHAR           -- who published it
+);
 
 -- What the run record of a step trace says, typed.
 CREATE VIEW setting AS

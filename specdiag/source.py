@@ -37,6 +37,7 @@ class Source:
     name: str
     path: Path
     given: bool = True  # named on the command line, not found in a folder
+    baseline: bool = False  # what the others are compared with
     temporary: bool = False  # what a pipe said, kept on disk until `discard`
     records: bytes = b""  # what was made of it, where it is no text: JSON, one record a line
     document: bool = False  # one JSON value: its lines are those of `document.split`
@@ -64,17 +65,20 @@ class Source:
             return b""
 
 
-def find(paths: list[str]) -> list[Source]:
+def find(paths: list[str], baseline: str = "") -> list[Source]:
     """Input files of files, folders (recursively), globs and `-`, each once, in a stable order.
 
-    What is there but cannot be read is among them, and named when it is read. Raises
-    SpecdiagError for a path that does not exist (exit code 2), and when there is no file (3).
+    Those of `baseline`, one more path, are marked as such. What is there but cannot be read is
+    among them, and named when it is read. Raises SpecdiagError for a path that does not exist (exit
+    code 2), and when there is no file (3).
     """
     found: dict[str, Source] = {}
     try:
         for text in dict.fromkeys(paths):
             for source in _expand(text):
                 found.setdefault(os.path.realpath(source.path), source)
+        for source in _expand(baseline) if baseline else ():
+            found.setdefault(os.path.realpath(source.path), source).baseline = True
     except BaseException:
         discard(list(found.values()))
         raise
@@ -84,6 +88,11 @@ def find(paths: list[str]) -> list[Source]:
             NOTHING_READ,
         )  # fmt: skip
     return list(found.values())
+
+
+def exists(text: str) -> bool:
+    """Whether a text names files, and not something else, as a run."""
+    return os.path.lexists(text) or (glob.has_magic(text) and bool(glob.glob(text)))
 
 
 def _expand(text: str) -> Iterator[Source]:

@@ -14,7 +14,7 @@ import polars as pl
 
 from specdiag import bundled, document, lines, parser, pickles, records, reference, replay, runs
 from specdiag import source as sources
-from specdiag.errors import Notice
+from specdiag.errors import Notice, SpecdiagError
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
 from specdiag.staging import DATA, Staging
@@ -43,6 +43,10 @@ _ALGORITHM = {
     "benchmark": "algorithm",
     "step": "algorithm",
 }
+
+_HINDRANCES = {
+    "hardware": "other hardware", "length": "other lengths of answers", "prompts": "other prompts",
+}  # fmt: skip
 
 Progress = Callable[[int], None]
 
@@ -92,8 +96,15 @@ def lock(db: duckdb.DuckDBPyConnection) -> None:
     db.execute("SET lock_configuration = true")
 
 
-def load(files: list[Source], parsers: list[Parser], progress: Progress | None = None) -> Store:
-    """Read all files into a locked store."""
+def load(
+    files: list[Source], parsers: list[Parser], progress: Progress | None = None,
+    baseline: str = "",
+) -> Store:  # fmt: skip
+    """Read all files into a locked store.
+
+    `baseline` names a run that the others are compared with, beside those of the files marked as
+    such. Raises SpecdiagError when there is no such run.
+    """
     db = open_empty()
     staging = Staging(db)
     readings = []
@@ -102,9 +113,14 @@ def load(files: list[Source], parsers: list[Parser], progress: Progress | None =
     staging.finish()
     staging.narrow("step", "run", "last", "nodes")
     _assign(db, readings)
+    _state(db, readings, baseline)
     _fill_sources(db, readings)
     _derive(db)
-    doubts = replay.prove(db)
+    db.execute(
+        "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
+        [str(bundled.PUBLISHED)],
+    )
+    doubts = replay.prove(db) + _incomparable(db)
     lock(db)
     notes = [note for reading in readings for note in reading.source.notices]
     return Store(db, readings, notes + doubts)
@@ -309,7 +325,13 @@ def _is_json(reading: Reading) -> bool:
 def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
     """Table part: the run, and the place in it, of every (source, life, arm)."""
     files = [
-        runs.File(number, reading.source.name, reading.format, reading.source.given)
+        runs.File(
+            number,
+            reading.source.name,
+            reading.format,
+            reading.source.given,
+            reading.source.baseline,
+        )
         for number, reading in enumerate(readings)
         if reading.format
     ]
@@ -340,6 +362,56 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
             "INSERT INTO part VALUES (?, ?, ?, ?, ?)",
             [part.source, part.life, part.arm, run, place],
         )
+
+
+def _state(db: duckdb.DuckDBPyConnection, readings: list[Reading], baseline: str) -> None:
+    """Table stated: the runs that the user named as the baseline."""
+    marked = [number for number, reading in enumerate(readings) if reading.source.baseline]
+    db.execute(
+        """CREATE TEMP TABLE stated AS
+        SELECT DISTINCT run FROM part WHERE run = ? OR list_contains(?::INTEGER[], source)""",
+        [baseline, marked],
+    )
+    if not (baseline or marked):
+        return
+    names = [
+        name for (name,) in db.execute("SELECT DISTINCT run FROM part ORDER BY run").fetchall()
+    ]
+    stated = [name for (name,) in db.execute("SELECT run FROM stated").fetchall()]
+    where = baseline or ", ".join(readings[number].source.name for number in marked[:3])
+    if not stated and names:
+        raise SpecdiagError(
+            "no such run, file or folder" if baseline else "there is no run in the baseline",
+            f"--baseline {where}", f"runs: {', '.join(names[:10])}",
+        )  # fmt: skip
+    if names and len(stated) == len(names):
+        raise SpecdiagError(
+            "there is nothing to compare with the baseline", f"--baseline {where}",
+            "give other logs, too",
+        )  # fmt: skip
+
+
+def _incomparable(db: duckdb.DuckDBPyConnection) -> list[Notice]:
+    """Pairs that the user asked for and that mean little."""
+    rows = db.execute(
+        """SELECT p.run, p.against, list({'what': h.what, 'value': h.value, 'other': h.other} ORDER BY h.what)
+        FROM pairing p JOIN hindrance h USING (run, against) WHERE p.declared GROUP BY ALL ORDER BY ALL"""
+    ).fetchall()
+    return [
+        Notice(
+            f"{run} cannot be compared with {against}: {'; '.join(map(_hindered, hindrances))}",
+            "--baseline",
+            "rules on pairs give no verdict on them; compare runs of one model, card and workload",
+        )
+        for run, against, hindrances in rows
+    ]
+
+
+def _hindered(one: dict[str, str | None]) -> str:
+    what = _HINDRANCES.get(str(one["what"]), f"another {one['what']}")
+    return (
+        f"{what} ({one['value']} against {one['other']})" if one["value"] and one["other"] else what
+    )
 
 
 def _derive(db: duckdb.DuckDBPyConnection) -> None:

@@ -18,7 +18,6 @@ HEALTHY = sorted(p for p in (ROOT / "sample_logs").rglob("*healthy*") if p.is_fi
 ALARMING = ("critical", "high", "medium")
 # Named by a rule's `explains`, but still to be written.
 PLANNED = {
-    "acceptance_low_from_start",
     "acceptance_too_perfect",
     "position_cliff",
     "tree_buys_nothing",
