@@ -1,8 +1,7 @@
 -- title    = "Speculation gains with few requests and loses with many"
 -- severity = "medium"
 -- needs    = { baseline = ["against"], run = [], config = [], decode = [], benchmark = [] }
--- applies  = "speculates AND served"
--- enable   = "analyse a run of the same model without speculation beside it, both at several batch sizes"
+-- applies  = "speculates AND served AND run IN (SELECT run FROM baseline)"
 -- why      = "A small batch leaves the GPU waiting for memory, so that drafted rows are verified almost for nothing. In a large batch every row costs its share: with k drafts a step does k + 1 times the work for the same tokens."
 -- fix      = [
 --   "Serve with speculation below the crossing batch and without above it (a running limit, or a second server behind the router).",

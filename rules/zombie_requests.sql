@@ -1,6 +1,7 @@
 -- title    = "Requests go on after their clients have left"
 -- severity = "high"
--- needs    = { event = [], decode = ["running"], run = ["server"] }
+-- needs    = { run = ["server"], event = [], decode = [] }
+-- applies  = "server"
 -- why      = "The front end has dropped a request that the scheduler still decodes, up to its token limit: it holds a place in the batch and its slots, and every step of it writes a line. A few of them fill a server that looks busy and answers nobody."
 -- fix      = [
 --   "Update: forwarding the abort when a client disconnects was broken in some releases (SGLang 0.5.18 and 0.5.19 among them).",
