@@ -14,7 +14,7 @@
 --   "A prefill node, which never decodes.",
 --   "The start of a benchmark: prompts are computed while nothing runs yet.",
 --   "Few decode lines because --decode-log-interval is large: time per step is taken from the throughput, not from the distance of lines.",
---   "A server at rest between two requests: no prompt batches follow one another.",
+--   "A server at rest between short requests: no prompt waits behind the one that is computed.",
 -- ]
 -- causes   = [
 --   { name = "prefill_first", cause = "prompts go first without a limit, and there is always one to compute", test = "half the arrival rate: decode lines come at their usual distance again" },
@@ -22,29 +22,38 @@
 --   { name = "one_long_prompt", cause = "a single very long prompt is computed chunk by chunk in one go", test = "the same load without the longest prompts: no stall" },
 -- ]
 -- reports  = ["sgl-project/sglang#32549", "sgl-project/sglang#31395", "sgl-project/sglang#39717"]
--- params   = { batches = 8, slower = 10.0, step_ms = 500.0, freeze_s = 5.0, times = 3, share = 0.25, long_s = 120.0, clean_ms = 200.0, ramp_s = 60.0, rest_s = 20.0 }
+-- params   = { batches = 8, slower = 10.0, step_ms = 500.0, freeze_s = 5.0, times = 3, share = 0.25, long_s = 120.0, clean_ms = 200.0, ramp_s = 60.0, rest_s = 20.0, pressed = 0.5, long_prompt = 2000 }
 
-WITH told AS (
-    SELECT run, coalesce(rank, '') AS rank, source, line, time, 'decode' AS kind, running, NULL::BIGINT AS new_tokens, NULL::BIGINT AS pending_tokens, step_ms, tokens_per_s, usable, after_prefill
-    FROM decode WHERE time IS NOT NULL AND complete AND prompt_tokens_per_s IS NULL
-    UNION ALL
-    SELECT run, coalesce(rank, ''), source, line, time, 'prefill', running, new_tokens, pending_tokens, NULL, NULL, NULL, NULL
-    FROM prefill WHERE time IS NOT NULL AND running IS NOT NULL AND coalesce(bootstrapping, inflight) IS NULL
+-- Every prompt batch with the decode line that comes next: those of one next line are a stretch.
+WITH prompt AS (
+    SELECT p.run, coalesce(p.rank, '') AS rank, p.source, p.line, p.time, p.running, p.queued, p.new_tokens, p.pending_tokens, coalesce(d.line, 9000000000) AS next_line, d.time AS next_time, d.step_ms
+    FROM prefill p
+    ASOF LEFT JOIN (SELECT run, source, coalesce(rank, '') AS rank, line, time, step_ms FROM decode WHERE complete AND prompt_tokens_per_s IS NULL) d
+        ON d.run = p.run AND d.source = p.source AND d.rank = coalesce(p.rank, '') AND d.line >= p.line
+    WHERE p.time IS NOT NULL AND p.running IS NOT NULL AND coalesce(p.bootstrapping, p.inflight) IS NULL
 ),
--- A stretch ends with a decode line. A pause in which nobody spoke is no part of a stretch.
-cut AS (
-    SELECT *, count(*) FILTER (kind = 'decode') OVER earlier AS stretch, coalesce(epoch(time) - epoch(lag(time) OVER w), 0) AS apart_s
-    FROM told
-    WINDOW w AS (PARTITION BY run, rank, source ORDER BY line), earlier AS (PARTITION BY run, rank, source ORDER BY line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+dense AS (
+    SELECT run, rank, source, next_line FROM prompt GROUP BY ALL HAVING count(*) FILTER (running > 0) >= $batches
 ),
+-- A pause before a prompt that finds nothing running is a rest, and no part of the stretch.
 stretch AS (
-    SELECT run, rank, source, coalesce(stretch, 0) AS stretch, count(*) FILTER (kind = 'prefill' AND running > 0) AS batches,
-        arg_min(running, line) FILTER (kind = 'prefill') AS running_first, max(running) AS running_most, sum(new_tokens) FILTER (running > 0) AS tokens, max(pending_tokens) AS pending,
-        bool_or(kind = 'decode') AS closed, max(step_ms) AS step_ms,
-        epoch(max(time)) - epoch(min(time) FILTER (kind = 'prefill' AND running > 0)) - sum(CASE WHEN apart_s > $rest_s AND kind = 'prefill' AND running = 0 THEN apart_s ELSE 0 END) AS seconds,
-        sum(least(apart_s, $rest_s)) AS busy_s,
-        arg_min(cite(source, line), line) FILTER (kind = 'prefill' AND running > 0) AS first_place, arg_max(cite(source, line), line) AS last_place
-    FROM cut GROUP BY run, rank, source, coalesce(stretch, 0)
+    SELECT run, rank, source, next_line, count(*) FILTER (running > 0) AS batches,
+        avg((coalesce(queued > 0, false) OR coalesce(pending_tokens > 0, false) OR new_tokens >= $long_prompt)::INTEGER) AS pressed,
+        arg_min(running, line) AS running_first, max(running) AS running_most, sum(new_tokens) FILTER (running > 0) AS tokens, max(pending_tokens) AS pending,
+        any_value(next_time) IS NOT NULL AS closed, any_value(step_ms) AS step_ms,
+        epoch(coalesce(any_value(next_time), max(time))) - epoch(min(time) FILTER (running > 0)) - coalesce(sum(apart_s) FILTER (apart_s > $rest_s AND running = 0 AND line > first_running), 0) AS seconds,
+        arg_min(cite(source, line), line) FILTER (running > 0) AS first_place,
+        CASE WHEN any_value(next_time) IS NULL THEN arg_max(cite(source, line), line) ELSE cite(source, next_line) END AS last_place
+    FROM (
+        SELECT *, epoch(time) - epoch(lag(time) OVER w) AS apart_s, min(CASE WHEN running > 0 THEN line END) OVER (PARTITION BY run, rank, source, next_line) AS first_running
+        FROM prompt JOIN dense USING (run, rank, source, next_line)
+        WINDOW w AS (PARTITION BY run, rank, source, next_line ORDER BY line)
+    ) GROUP BY run, rank, source, next_line
+),
+busy AS (  -- seconds in which anything was said
+    SELECT run, 10 * count(DISTINCT ten) AS busy_s FROM (
+        SELECT run, floor(epoch(time) / 10) AS ten FROM decode WHERE running > 0 UNION ALL SELECT run, floor(epoch(time) / 10) FROM prefill
+    ) GROUP BY run
 ),
 clean AS (
     SELECT run, CASE WHEN count(*) >= 3 THEN median(step_ms) ELSE $clean_ms END AS clean_ms, count(*) AS lines
@@ -53,7 +62,8 @@ clean AS (
 -- How many steps lie between two lines, from lines without prompts; without any the server's word.
 paced AS (
     SELECT run, median(steps) AS interval FROM (
-        SELECT run, 1000 * (epoch(time) - epoch(lag(time) OVER (PARTITION BY run, rank, source ORDER BY line))) / step_ms AS steps, step_ms FROM decode
+        SELECT run, 1000 * (epoch(time) - epoch(lag(time) OVER (PARTITION BY run, rank, source ORDER BY line))) / step_ms AS steps
+        FROM decode WHERE (run, source, coalesce(rank, '')) IN (SELECT (run, source, rank) FROM stretch WHERE NOT closed)
     ) WHERE steps > 0 GROUP BY run
 ),
 judged AS (
@@ -64,17 +74,17 @@ judged AS (
     FROM stretch s JOIN run r USING (run) LEFT JOIN clean c USING (run) LEFT JOIN paced p USING (run)
 ),
 starved AS (
-    SELECT *, batches >= $batches AND waited_s >= $freeze_s AND running_most >= 1
+    SELECT *, waited_s >= $freeze_s AND pressed >= $pressed
         AND per_step_ms >= $slower * clean_ms AND per_step_ms >= $step_ms
         -- the open end of a log, and a log without decode lines, must be long beyond doubt
         AND (closed OR waited_s >= $long_s) AS starved
     FROM judged
 ),
 summed AS (
-    SELECT run, count(*) FILTER (starved) AS times, sum(waited_s) FILTER (starved) AS waited_s, max(waited_s) FILTER (starved) AS longest_s, sum(busy_s) AS busy_s,
+    SELECT run, count(*) FILTER (starved) AS times, sum(waited_s) FILTER (starved) AS waited_s, max(waited_s) FILTER (starved) AS longest_s,
         sum(batches) FILTER (starved) AS batches, sum(tokens) FILTER (starved) AS tokens, median(per_step_ms) FILTER (starved) AS per_step_ms, any_value(clean_ms) AS clean_ms, bool_or(known) AS known,
-        arg_min(running_first, stretch) FILTER (starved) AS running_first, max(running_most) FILTER (starved) AS running_most, max(pending) FILTER (starved) AS pending, bool_or(NOT closed AND starved) AS open,
-        list_concat([arg_max(first_place, waited_s) FILTER (starved), arg_max(last_place, waited_s) FILTER (starved)], arg_min(last_place, stretch, 2) FILTER (starved)) AS lines
+        arg_min(running_first, next_line) FILTER (starved) AS running_first, max(running_most) FILTER (starved) AS running_most, max(pending) FILTER (starved) AS pending,
+        list_concat([arg_max(first_place, waited_s) FILTER (starved), arg_max(last_place, waited_s) FILTER (starved)], arg_min(last_place, next_line, 2) FILTER (starved)) AS lines
     FROM starved GROUP BY run, rank
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY sum(waited_s) FILTER (starved) DESC NULLS LAST, rank) = 1
 )
@@ -86,5 +96,5 @@ SELECT
         CASE WHEN pending > 0 THEN format('; up to {:,} prompt tokens were waiting', pending) ELSE '' END) AS message,
     CASE WHEN waited_s / batches >= 2 THEN ['chunk_too_large'] WHEN times = 1 AND coalesce(running_most - running_first, 0) <= 2 THEN ['one_long_prompt'] ELSE ['prefill_first'] END AS causes,
     times, waited_s, longest_s, waited_s / nullif(busy_s, 0) AS share, batches AS prompt_batches, tokens AS prompt_tokens, per_step_ms, clean_ms, running_most, pending AS pending_tokens, list_distinct(lines) AS lines
-FROM summed
+FROM summed JOIN busy USING (run)
 WHERE (times >= $times OR longest_s >= $long_s) AND waited_s >= $share * busy_s
