@@ -91,7 +91,7 @@ CREATE TABLE decode (        -- what the scheduler decoded since its last report
     occupancy DOUBLE, busy_occupancy DOUBLE, prefix_hit_rate DOUBLE,
     extra JSON,              -- labels that no column knows
     complete BOOLEAN,        -- false: torn or cut, some fields are missing
-    commit_len DOUBLE,       -- C: accept_len, or 1 on a run without speculation
+    commit_len DOUBLE,       -- C: accept_len, of vLLM the record beside it, or 1 without speculation
     accepted_drafts DOUBLE,  -- A = C - 1
     ctx_len DOUBLE,          -- tokens / running
     step_ms DOUBLE,          -- running x C / throughput: computed, not measured

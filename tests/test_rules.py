@@ -22,7 +22,6 @@ PLANNED = {
     "position_cliff",
     "tree_buys_nothing",
     "graph_capture_failed",
-    "no_recovery_after_retraction",
     "speculative_assertion",
 }
 
