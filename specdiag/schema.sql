@@ -143,7 +143,10 @@ CREATE TABLE request (       -- one finished request
     temperature DOUBLE,
     e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
     tokens_per_s DOUBLE,     -- decoding only, as the server gave it
-    retractions BIGINT, extra JSON,
+    retractions BIGINT,
+    prompt VARCHAR,          -- its text, or messages as JSON; a long one is cut and ends with its MD5
+    text VARCHAR,            -- the answer's text, at most 8000 characters of it
+    extra JSON,
     commit_len DOUBLE        -- C: (completion_tokens - 1) / verify_steps; the first token is prefill's
 );
 
@@ -159,7 +162,9 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
     mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE,
-    algorithm VARCHAR, model VARCHAR, version VARCHAR, extra JSON
+    algorithm VARCHAR, model VARCHAR, version VARCHAR,
+    prompt_lens BIGINT[], answer_lens BIGINT[], texts VARCHAR[],  -- of each request, where the client keeps them
+    extra JSON
 );
 
 -- One draft-verify-commit step of one request. Row 0 of the tree is the root (the last committed
