@@ -20,7 +20,6 @@ ALARMING = ("critical", "high", "medium")
 PLANNED = {
     "acceptance_low_from_start",
     "acceptance_too_perfect",
-    "position_cliff",
     "tree_buys_nothing",
     "graph_capture_failed",
     "no_recovery_after_retraction",
