@@ -19,7 +19,6 @@ ALARMING = ("critical", "high", "medium")
 # Named by a rule's `explains`, but still to be written.
 PLANNED = {
     "acceptance_low_from_start",
-    "tree_buys_nothing",
     "graph_capture_failed",
     "no_recovery_after_retraction",
     "speculative_assertion",
