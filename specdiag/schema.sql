@@ -143,6 +143,7 @@ CREATE TABLE request (       -- one finished request
     histogram DOUBLE[],      -- [k + 1]: steps with A = k
     finish VARCHAR,          -- stop, length, abort
     temperature DOUBLE,
+    grammar VARCHAR,         -- what the answer must follow (json_schema, json_object, regex, ...), or the schema
     e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
     tokens_per_s DOUBLE,     -- decoding only, as the server gave it
     retractions BIGINT,
