@@ -36,7 +36,7 @@ cause AS (
             OR coalesce(d.line < p.line, false)
             OR regexp_matches(p.message, '(?i)\b(?:draft(?:er)?|speculator|eagle3?|mtp|dflash)\b.{0,60}(?:vocab|hidden|mismatch|match|checkpoint|weights?|config|load|architecture)|(?:vocab\w*|hidden.?size|weights?|checkpoint|architecture).{0,60}\b(?:draft(?:er)?|speculator|eagle3?|dflash)\b') AS certain
     FROM problem p LEFT JOIN drafted d ON d.run = p.run AND d.source = p.source
-    WHERE p.cause AND p.at_start AND p.type NOT IN ('ImportError', 'ModuleNotFoundError', 'OutOfMemoryError', 'MemoryError', 'KeyboardInterrupt', 'Killed', 'nvcc', 'ptxas')
+    WHERE p.cause AND p.at_start AND p.type NOT IN ('draft', 'ImportError', 'ModuleNotFoundError', 'OutOfMemoryError', 'MemoryError', 'KeyboardInterrupt', 'Killed', 'nvcc', 'ptxas')
         AND NOT regexp_matches(p.message, '(?i)out of memory|not enough memory|mem.fraction|allocate|undefined symbol|no module named|compute capability|\bsm_?[0-9]{2,3}\b|no kernel image|NCCL|illegal memory|device-side')
         -- a capture and a forward pass are later than loading
         AND NOT regexp_matches(coalesce(p.frames, ''), '(?i)captur|event_loop|graph_runner|cuda_graph|forward_batch|profile_run|_dummy_run')
@@ -73,7 +73,7 @@ SELECT
     format('{}{}{}: {}{}',
         CASE WHEN fatal THEN 'the start died on the draft model' ELSE 'the draft model was refused and the server went on without it' END,
         CASE WHEN path IS NOT NULL THEN ' ' || path ELSE '' END,
-        CASE WHEN algorithm IS NOT NULL THEN ' (' || algorithm || ')' ELSE '' END,
+        CASE WHEN algorithm <> 'NONE' THEN ' (' || algorithm || ')' ELSE '' END,
         CASE WHEN coalesce(message, '') IN ('', type) THEN type || ' in ' || coalesce(nullif(regexp_extract(frames, '[^ ]+$'), ''), '?')
              WHEN type IN ('draft', 'error loading model') THEN left(message, 200) ELSE type || ' ' || left(message, 200) END,
         CASE WHEN classes IS NOT NULL THEN '. Loaded before it: ' || classes ELSE '' END) AS message,

@@ -66,7 +66,8 @@ SELECT
         CASE WHEN index THEN 'an index out of bounds in a kernel' || coalesce(format(' ({}: {})', kernel, condition), coalesce(' (' || condition || ')', ''))
              ELSE '"' || left(regexp_replace(message, '^.*CUDA error: ', ''), 100) || '"' END,
         CASE WHEN rank IS NOT NULL THEN ' on ' || rank || CASE WHEN ranks_seen > 1 THEN format(' first ({} ranks report it)', ranks_seen) ELSE '' END ELSE '' END,
-        CASE WHEN last IS NOT NULL THEN format('; last healthy report: {} running, {:,} tokens of context{}{}', last.running, round(coalesce(last.ctx_len, 0))::BIGINT,
+        CASE WHEN last IS NOT NULL THEN format('; last healthy report: {} running{}{}{}', last.running,
+            CASE WHEN last.ctx_len IS NOT NULL THEN format(', {:,} tokens of context', round(last.ctx_len)::BIGINT) ELSE '' END,
             CASE WHEN last.accept_len IS NOT NULL THEN format(', accept length {:.2f}', last.accept_len) ELSE '' END,
             CASE WHEN padded THEN ', a batch size that has no graph of its own' ELSE '' END) ELSE '' END,
         CASE WHEN innermost IS NOT NULL THEN '. The frame that reports it (' || innermost || ') need not be the place' ELSE '' END,

@@ -98,15 +98,16 @@ earlier AS (
         AND NOT coalesce(e.time < l.last.time, false)
 ),
 died AS (SELECT run, min(cite(source, line)) AS place FROM event WHERE kind = 'life' AND regexp_matches(name, '(?i)sigquit|crashed|kill_process_tree') GROUP BY run),
--- The innermost call of the main thread of every scheduler that was asked.
+-- The innermost call of the server's own code in the main thread of every scheduler that was asked.
 main AS (
     SELECT m.source, m.line, s.line AS call_line, s.detail AS call, m.run FROM (SELECT run, source, line FROM event WHERE kind = 'stack' AND name = 'MainThread') m
-    ASOF JOIN (SELECT source, line, detail FROM event WHERE kind = 'stack' AND name <> 'MainThread' AND detail LIKE '%.py:%') s ON s.source = m.source AND s.line > m.line
+    ASOF JOIN (SELECT source, line, detail FROM event WHERE kind = 'stack' AND name <> 'MainThread' AND detail LIKE '%.py:%'
+        AND NOT regexp_matches(detail, '^(?:torch/|threading|selectors|subprocess)')) s ON s.source = m.source AND s.line > m.line
 ),
 stacks AS (SELECT run, count(*) AS dumps, count(DISTINCT call) AS calls, mode(call) AS call FROM main GROUP BY run),
 silent AS (
     SELECT run, l.last, n.*, f.windows, f.span_s, f.place AS frozen_place, f.usage_moved, u.interval_s, u.reports, greatest(coalesce(b.running, 0), coalesce(f.running, 0)) AS running,
-        greatest(epoch(coalesce(n.first_time, f.time) - l.last.time), coalesce(epoch(f.time - l.last.time), 0)) AS silence_s, d.place AS death, s.dumps, s.calls, s.call,
+        greatest(epoch(coalesce(CASE WHEN n.what = 'health check' THEN n.first_time ELSE n.last_time END, f.time) - l.last.time), coalesce(epoch(f.time - l.last.time), 0)) AS silence_s, d.place AS death, s.dumps, s.calls, s.call,
         round(2 * date_diff('second', l.last.time::TIME, n.heartbeat) / 3600.0) / 2 AS hours
     FROM (SELECT run FROM run)
     LEFT JOIN last l USING (run) LEFT JOIN noticed n USING (run) LEFT JOIN frozen f USING (run) LEFT JOIN usual u USING (run) LEFT JOIN batch b USING (run)

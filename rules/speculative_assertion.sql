@@ -63,7 +63,7 @@ SELECT
     format('{}{} in {}{}{}', type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ' (' || left(message, 180) || ')' ELSE '' END,
         coalesce(innermost, 'the speculative path'),
         CASE WHEN spec_frame <> innermost THEN ', called from ' || spec_frame ELSE '' END,
-        CASE WHEN last IS NOT NULL THEN format('; last report: {} running, {:,} tokens of context{}', last.running, round(coalesce(last.ctx_len, 0))::BIGINT,
+        CASE WHEN last IS NOT NULL THEN format('; last report: {} running{}{}', last.running, CASE WHEN last.ctx_len IS NOT NULL THEN format(', {:,} tokens of context', round(last.ctx_len)::BIGINT) ELSE '' END,
                 CASE WHEN last.accept_len IS NOT NULL THEN format(', accept length {:.2f}', last.accept_len) ELSE '' END)
              ELSE '; no step was reported before it' END) AS message,
     list_filter([CASE WHEN regexp_matches(message, '(?i)max.?position|position|exceed|too long|longer than|maximum|context') THEN 'limit' END,
