@@ -62,7 +62,8 @@ CREATE TABLE config (        -- arguments, settings, package versions
 
 CREATE TABLE event (         -- life-cycle and notable lines
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
-    kind VARCHAR,            -- weights, capacity, capture_begin, ready, hook, retraction, life, ...
+    kind VARCHAR,            -- weights, capacity, capture_begin, ready, hook, retraction, life,
+                             -- crash, frame (of a traceback), stack (of py-spy), nan, wait, ...
     name VARCHAR,            -- what it is about: DDTREE, DFlashDraftModel, target verify
     detail VARCHAR,          -- what happened to it
     value DOUBLE,            -- the figure of the line, by kind: requests retracted, GB free
@@ -235,11 +236,15 @@ CREATE TABLE step (
 );
 
 CREATE TABLE problem (       -- exceptions and fatal messages
-    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    run VARCHAR, source INTEGER, line BIGINT,
+    time TIMESTAMP,          -- its own, else that of the last line before it that has one
+    rank VARCHAR,            -- its own, else that of the record that holds its traceback
     type VARCHAR,            -- class of the exception, or the program that failed
     message VARCHAR,
+    frames VARCHAR,          -- of the traceback above it, the outermost first: file.py:function, ...
     at_start BOOLEAN,        -- before the server was ready and served anything
     fatal BOOLEAN,           -- nothing was served after it
+    killed BOOLEAN,          -- a process says that it does not survive it, or died after it
     follows BOOLEAN,         -- a headline, a look-up that Python survives, a peer that is gone
     cause BOOLEAN            -- of the fatal ones of a run the first that does not follow from another
 );
