@@ -2,6 +2,8 @@
 # make test   install with the development tools and run the whole test suite
 #             (EXTRAS=dev,runtime also tests the bundled runtime, which needs torch)
 # make check  what CI runs beside the tests: formatting, lint, types
+# make docs   write docs/rules/ again, from the headers of the rules
+# make catalogue  measure every rule: benchmarks/catalogue.md (some minutes)
 
 PYTHON ?= python3
 EXTRAS ?= dev
@@ -9,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check clean
+.PHONY: demo test check docs catalogue clean
 
 demo: $(VENV)/.demo
 	$(BIN)/specdiag analyze sample_logs/founding-* sample_logs/walk_stopped_early.jsonl sample_logs/healthy*
@@ -21,6 +23,12 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.demo
+	$(BIN)/specdiag rules --format markdown --output docs/rules
+
+catalogue: $(VENV)/.test
+	$(BIN)/python benchmarks/catalogue.py
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
 	$(PIP) --editable .
