@@ -139,7 +139,8 @@ CREATE TABLE request (       -- one finished request
     correct_drafts BIGINT,   -- sum of A
     proposed_drafts BIGINT,
     histogram DOUBLE[],      -- [k + 1]: steps with A = k
-    finish VARCHAR,          -- stop, length, abort
+    finish VARCHAR,          -- stop, length, grammar, abort
+    grammar VARCHAR,         -- what the text may be: a regular expression, a schema
     temperature DOUBLE,
     e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
     tokens_per_s DOUBLE,     -- decoding only, as the server gave it
@@ -209,7 +210,8 @@ CREATE TABLE step (
     target_tokens BIGINT[],  -- the target's choice after each row
     gaps DOUBLE[],           -- its top-1 minus top-2 logit
     -- optional
-    target_probs DOUBLE[], draws DOUBLE[], target_ranks BIGINT[], legal BOOLEAN[],
+    target_probs DOUBLE[], draws DOUBLE[], target_ranks BIGINT[],
+    legal BOOLEAN[],         -- does the grammar, along the row's own path, allow the choice after it
     candidate_tokens BIGINT[][], candidate_log_probs DOUBLE[][], lse DOUBLE[],  -- [L][K], [L]
     visible VARCHAR[],       -- [N + 1] the mask's tree columns as read back, as hexadecimal bits
     past_visible BIGINT[], mask_bytes BIGINT,

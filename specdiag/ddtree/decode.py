@@ -8,7 +8,8 @@ ddtree          the best-first tree of `budget` nodes
 shadow_linear   the chain; the tree is built, and walked along the text afterwards by a reader
 
 The target chooses behind every row, and a path is followed as far as the choices are in the tree
-(sample and match), so each mode emits the target's own text.
+(sample and match), so each mode emits the target's own text. A grammar is part of that choice: it leaves of the logits behind a row what the row's own
+path allows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 import torch
 
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.grammar import Grammar
 from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.model import Target
 from specdiag.ddtree.record import Recorder
@@ -41,6 +43,7 @@ class Request:
     max_new_tokens: int
     budget: int | None = None  # of its own, instead of the options'
     sampling: Sampling = field(default_factory=Sampling)
+    grammar: Grammar | None = None  # what its text may be
 
 
 @dataclass(frozen=True)

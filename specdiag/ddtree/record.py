@@ -19,6 +19,7 @@ from torch import Tensor
 from specdiag.ddtree import detail
 from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.grammar import Reading
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.trace import StepRecord
 from specdiag.ddtree.tree import Candidates, Tree
@@ -153,6 +154,11 @@ class Recorder:
         self.held: list[_Held] = []
         self.since = time.monotonic()  # of the oldest of them
         self.waiting: dict[int, list[StepRecord]] = {}  # for the oracle, by batch row
+        self.readings = {
+            row: Reading(one.request.grammar, one.tokens[0])
+            for row, one in enumerate(results)
+            if one.request.grammar is not None
+        }
 
     def __enter__(self) -> Recorder:
         return self
@@ -258,6 +264,10 @@ class Recorder:
         )  # fmt: skip
         logits, greedy = step.out.logits[row, :rows], result.request.sampling.temperature <= 0
         record.gaps = detail.gaps(logits, step.chosen[row] if greedy else best(logits))
+        if row in self.readings:
+            record.gaps = [min(gap, detail.MOST) for gap in record.gaps]
+            record.legal = self.readings[row].legal(tree, record.target_tokens)
+            self.readings[row].emitted(record.emitted)
         if drafted.block is not None and drafted.table is not None:
             record.draft_kv_before = drafted.kv_before[row]
             record.draft_kv_after = drafted.kv_after[row]

@@ -255,6 +255,7 @@ class _Tally:
             completion_tokens=self.tokens, max_new_tokens=request.max_new_tokens,
             temperature=sampling.temperature, top_p=sampling.top_p, seed=sampling.seed,
             first_token=self.first_token, finish=finish,
+            grammar=request.grammar.name if request.grammar is not None else None,
         )  # fmt: skip
         if options.mode != "autoregressive":  # as in a server, which counts no verification then
             record.verify_steps = self.steps

@@ -16,7 +16,11 @@ window_low     the lowest context position that any row read: of each draft laye
                the target's attention layers, full ones before sliding ones, as far as it has them;
                -1 where no context was read
 state_sources  the row whose recurrent state each row continued, -1 the canonical state
-gaps           from the raw logits, also where a request samples
+gaps           from the raw logits, also where a request samples; with a grammar from those of the
+               tokens that it allows
+legal          of requests with a grammar: whether it allows the target's choice behind each row, by
+               the row's own path; null where it has nothing to say, behind a token that it does
+               not allow and behind its end
 tree_hash      over tokens and parents of the verified tree
 idle_ms        from the end of the step before, or of prefill, to this one's begin: tracing,
                callbacks, whatever the program does in between
@@ -119,6 +123,7 @@ class RequestRecord:
     seed: int | None = None
     first_token: int | None = None  # made by prefill; it belongs to no step
     finish: str | None = None
+    grammar: str | None = None
     verify_steps: int | None = None
     correct_drafts: int | None = None
     proposed_drafts: int | None = None
@@ -203,7 +208,7 @@ class StepRecord:
     target_probs: list[float] | None = None
     draws: list[float] | None = None
     target_ranks: list[int] | None = None
-    legal: list[bool] | None = None
+    legal: list[bool | None] | None = None
     candidate_tokens: list[list[int]] | None = None  # [L][K]
     candidate_log_probs: list[list[float]] | None = None  # [L][K]
     lse: list[float] | None = None  # [L]
