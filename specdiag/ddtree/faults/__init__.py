@@ -25,7 +25,6 @@ ELSEWHERE = {
 
 # Two wait for something that the runtime does not have.
 MISSING = {
-    44: "one grammar mask for all branches: the runtime has no grammars",
     66: "a state checkpoint of the wrong node: the runtime has no prefix cache",
 }
 
