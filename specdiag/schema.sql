@@ -196,6 +196,7 @@ CREATE TABLE step (
     kv_before BIGINT, kv_verified BIGINT, kv_after BIGINT,  -- rows in the target cache
     kv_source BIGINT[], kv_target BIGINT[],  -- [C] rows moved by the commit
     state_row BIGINT,        -- row whose recurrent state was promoted
+    checkpoint_tokens BIGINT[], checkpoint_rows BIGINT[],  -- states for a prefix cache: behind so many tokens, of these rows
     accepted_depth DOUBLE, accepted_drafts DOUBLE, commit_len DOUBLE,  -- as the engine computed them
     finish VARCHAR,          -- set on a request's last step
     -- time, milliseconds

@@ -23,6 +23,7 @@ from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.grammar import Grammar
 from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.model import Target
+from specdiag.ddtree.prefix import Prefixes
 from specdiag.ddtree.record import Recorder
 from specdiag.ddtree.trace import DETAILS, StepRecord
 from specdiag.ddtree.verify import Sampling
@@ -98,15 +99,17 @@ def decode(
     options: Options,
     on_tokens: Callable[[Request, list[int]], None] | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
+    prefixes: Prefixes | None = None,
 ) -> list[Result]:
     """Continue all requests together, each to its own end.
 
     `on_tokens` streams what a request receives, `on_step` the record of each of its steps.
+    `prefixes` has what earlier calls left for prompts that begin alike, and takes what these leave.
     Raises SpecdiagError for options that do not fit and for a context that is too long.
     """
     check(target, drafter, requests, options)
     results = [Result(request) for request in requests]
-    loop = Loop(target, drafter, results, options, on_tokens)
+    loop = Loop(target, drafter, results, options, on_tokens, prefixes)
     loop.prefill()
     if on_step is None:
         loop.run()

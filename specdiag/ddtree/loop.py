@@ -16,6 +16,7 @@ from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.grammar import along, limit
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.passes import Passes
+from specdiag.ddtree.prefix import Prefixes
 from specdiag.ddtree.record import Clock, Drafted, Recorder, Step, count
 from specdiag.ddtree.tree import Candidates, Tree, build, candidates
 from specdiag.ddtree.verify import Pass, accept, choose, compile
@@ -30,7 +31,9 @@ class Loop:
     def __init__(
         self, target: Target, drafter: Drafter | None, results: Sequence[Result],
         options: Options, on_tokens: Callable[[Request, list[int]], None] | None,
+        prefixes: Prefixes | None = None,
     ) -> None:  # fmt: skip
+        self.prefixes = prefixes
         self.target, self.options, self.on_tokens = target, options, on_tokens
         self.drafter = None if options.mode == "autoregressive" else drafter
         self.results = results
@@ -55,9 +58,14 @@ class Loop:
 
     def prefill(self) -> None:
         """Run the prompts; the first token of each request comes from here and from no step."""
-        prompts = [result.request.prompt for result in self.results]
-        out = self.target.prefill(prompts, self.cache, self.taps)
-        self.features, self.fresh = out.features, [len(prompt) for prompt in prompts]
+        requests = [result.request for result in self.results]
+        prompts = [request.prompt for request in requests]
+        known = [0] * len(prompts)
+        if self.prefixes is not None:
+            known = self.prefixes.restore(requests, self.cache, self.draft_cache)
+        new = [prompt[at:] for prompt, at in zip(prompts, known, strict=True)]
+        out = self.target.prefill(new, self.cache, self.taps)
+        self.features, self.fresh = out.features, [len(prompt) for prompt in new]
         for row, result in enumerate(self.results):
             last = torch.tensor([len(prompts[row]) - 1])
             if result.request.grammar is not None:
@@ -180,6 +188,9 @@ class Loop:
                 tokens = tokens[:place]
                 break
         result.tokens += tokens
+        if self.prefixes is not None and result.finish is not None:
+            text = [*result.request.prompt, *result.tokens]
+            self.prefixes.keep(row, text, self.cache, self.draft_cache)
         if self.on_tokens is not None:
             self.on_tokens(result.request, tokens)
         return tokens, cut

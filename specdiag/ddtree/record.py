@@ -134,6 +134,7 @@ class _Held:
     numbers: list[int]  # of the step, by batch row
     finishes: list[str | None]
     promoted: Sequence[int]  # rows whose recurrent state was kept
+    checkpoints: Sequence[dict[int, int]]  # what a prefix cache took, see prefix.py
 
 
 class Recorder:
@@ -182,6 +183,7 @@ class Recorder:
                 step, self.watch.take(), times, [*self.watch.windows],
                 self.cache.known_lengths.tolist(), [one.steps - 1 for one in self.results],
                 [one.finish for one in self.results], self.cache.promoted,
+                self.cache.checkpoints.taken if self.cache.checkpoints is not None else (),
             )
         )  # fmt: skip
         # The optional parts look at the cache as it is now.
@@ -280,6 +282,9 @@ class Recorder:
         if self.cache.states and step.out.parents is not None:
             record.state_row = held.promoted[row]
             record.state_sources = step.out.parents[row, :rows].tolist()
+            if held.checkpoints:
+                record.checkpoint_tokens = [*held.checkpoints[row]]
+                record.checkpoint_rows = [*held.checkpoints[row].values()]
         return record
 
     def _add_detail(self, record: StepRecord, held: _Held, row: int) -> None:

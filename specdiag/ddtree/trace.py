@@ -16,6 +16,8 @@ window_low     the lowest context position that any row read: of each draft laye
                the target's attention layers, full ones before sliding ones, as far as it has them;
                -1 where no context was read
 state_sources  the row whose recurrent state each row continued, -1 the canonical state
+checkpoint_*   of the recurrent states that a prefix cache took in this step: behind how many tokens
+               of the text each stands, and the row that it is of
 gaps           from the raw logits, also where a request samples; with a grammar from those of the
                tokens that it allows
 legal          of requests with a grammar: whether it allows the target's choice behind each row, by
@@ -176,6 +178,8 @@ class StepRecord:
     kv_source: list[int] | None = None  # [C]
     kv_target: list[int] | None = None  # [C]
     state_row: int | None = None
+    checkpoint_tokens: list[int] | None = None
+    checkpoint_rows: list[int] | None = None
     accepted_depth: float | None = None  # the three counters as the loop computed them
     accepted_drafts: float | None = None
     commit_len: float | None = None
