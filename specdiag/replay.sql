@@ -18,6 +18,7 @@ SELECT rowid AS id, run, request, step,
         WHEN nullif(len(slots), 0) <> len(parents) THEN 'slots'
         WHEN nullif(len(state_sources), 0) <> len(parents) THEN 'state_sources'
         WHEN nullif(len(gaps), 0) <> len(parents) THEN 'gaps'
+        WHEN nullif(len(legal), 0) <> len(parents) THEN 'legal'
         WHEN nullif(len(visible), 0) <> len(parents) THEN 'visible'
         WHEN nullif(len(past_visible), 0) <> len(parents) THEN 'past_visible'
         WHEN nullif(len(ids_read), 0) <> len(parents) THEN 'ids_read'

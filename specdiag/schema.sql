@@ -142,7 +142,8 @@ CREATE TABLE request (       -- one finished request
     correct_drafts BIGINT,   -- sum of A
     proposed_drafts BIGINT,
     histogram DOUBLE[],      -- [k + 1]: steps with A = k
-    finish VARCHAR,          -- stop, length, abort
+    finish VARCHAR,          -- stop, length, grammar, abort
+    grammar VARCHAR,         -- what the text may be: a regular expression, a schema
     temperature DOUBLE,
     grammar VARCHAR,         -- what the answer must follow (json_schema, json_object, regex, ...), or the schema
     e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
@@ -208,6 +209,7 @@ CREATE TABLE step (
     kv_before BIGINT, kv_verified BIGINT, kv_after BIGINT,  -- rows in the target cache
     kv_source BIGINT[], kv_target BIGINT[],  -- [C] rows moved by the commit
     state_row BIGINT,        -- row whose recurrent state was promoted
+    checkpoint_tokens BIGINT[], checkpoint_rows BIGINT[],  -- states for a prefix cache: behind so many tokens, of these rows
     accepted_depth DOUBLE, accepted_drafts DOUBLE, commit_len DOUBLE,  -- as the engine computed them
     finish VARCHAR,          -- set on a request's last step
     -- time, milliseconds
@@ -222,7 +224,8 @@ CREATE TABLE step (
     target_tokens BIGINT[],  -- the target's choice after each row
     gaps DOUBLE[],           -- its top-1 minus top-2 logit
     -- optional
-    target_probs DOUBLE[], draws DOUBLE[], target_ranks BIGINT[], legal BOOLEAN[],
+    target_probs DOUBLE[], draws DOUBLE[], target_ranks BIGINT[],
+    legal BOOLEAN[],         -- does the grammar, along the row's own path, allow the choice after it
     candidate_tokens BIGINT[][], candidate_log_probs DOUBLE[][], lse DOUBLE[],  -- [L][K], [L]
     visible VARCHAR[],       -- [N + 1] the mask's tree columns as read back, as hexadecimal bits
     past_visible BIGINT[], mask_bytes BIGINT,

@@ -177,13 +177,14 @@ def _schema() -> dict[str, Any]:
     }  # fmt: skip
 
     def typed(text: str) -> Any:
+        text = text.removesuffix(" | None")
         if text.startswith("list["):
             return pl.List(typed(text[len("list[") : -1]))
         return plain[text]
 
     columns = {"record": pl.String, "schema": pl.Int64}
     for each in dataclasses.fields(StepRecord):
-        columns[each.name] = typed(str(each.type).removesuffix(" | None"))
+        columns[each.name] = typed(str(each.type))
     return columns
 
 
