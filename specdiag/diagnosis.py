@@ -129,9 +129,10 @@ def analyze(
     hits: list[tuple[Rule, Hit]] = []
     results: list[Decision] = []
     broken: list[SpecdiagError] = []
+    asked: rule.Asked = {}
     for one in rules:
         try:
-            found, decided = rule.apply(one, filled.db, chosen[one.name])
+            found, decided = rule.apply(one, filled.db, chosen[one.name], asked)
         except SpecdiagError as error:
             broken.append(error)
             continue

@@ -123,7 +123,6 @@ CREATE TABLE acceptance (    -- aggregate speculation counters, as a server prin
     draft_ms DOUBLE, build_ms DOUBLE, verify_ms DOUBLE, commit_ms DOUBLE, step_ms DOUBLE,
     tokens_per_s DOUBLE,
     accepted_tokens BIGINT, drafted_tokens BIGINT,  -- counts of the window (vLLM, llama.cpp)
-    verify_steps BIGINT,     -- and over how many steps
     drafted_per_s DOUBLE,
     accept_rate DOUBLE,      -- accepted / drafted, 0-1
     steps DOUBLE,            -- how many steps the figures stand for
@@ -143,9 +142,8 @@ CREATE TABLE request (       -- one finished request
     proposed_drafts BIGINT,
     histogram DOUBLE[],      -- [k + 1]: steps with A = k
     finish VARCHAR,          -- stop, length, grammar, abort
-    grammar VARCHAR,         -- what the text may be: a regular expression, a schema
     temperature DOUBLE,
-    grammar VARCHAR,         -- what the answer must follow (json_schema, json_object, regex, ...), or the schema
+    grammar VARCHAR,         -- what the answer must follow: json_schema, regex, ..., or the schema or expression itself
     e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
     tokens_per_s DOUBLE,     -- decoding only, as the server gave it
     retractions BIGINT,
