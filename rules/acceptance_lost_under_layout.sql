@@ -29,7 +29,7 @@
 -- settings of the transfer and of the all-to-all.
 WITH told AS (
     SELECT run, against, bool_or(kind = 'layout') AS layout,
-        bool_or(kind IN ('version', 'draft', 'quantisation', 'sampling') OR key = 'revision'
+        bool_or(kind IN ('version', 'draft', 'quantisation', 'sampling') OR key = 'revision' OR key ILIKE '%simulat%'
             OR (kind = 'kernel' AND regexp_matches(key, 'attn|attention|sampling_backend') AND NOT regexp_matches(key, 'dp_attention|disagg'))) AS confounded,
         bool_or(regexp_matches(key, 'dp|data_parallel')) AS dp, bool_or(key LIKE 'disaggregation%') AS split,
         bool_or(regexp_matches(key, '^tp_size$|tensor_parallel')) AS tp, bool_or(regexp_matches(key, 'ep_size|expert_parallel|a2a|deepep')) AS experts,

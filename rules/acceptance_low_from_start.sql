@@ -9,7 +9,7 @@
 --   "Other prompts, thinking on in one run only, other lengths of answers: no verdict (table hindrance).",
 --   "Acceptance that starts well and falls (acceptance_decays_with_context) or collapses in episodes.",
 --   "Another version, layout or temperature: acceptance_regressed, acceptance_lost_under_layout, sampling_lowers_acceptance.",
---   "Fewer drafts or nodes than in the other run: a lower ceiling.",
+--   "Fewer drafts or nodes than in the other run: a lower ceiling. A window or threshold that was set is told as low.",
 -- ]
 -- causes   = [
 --   { name = "draft_precision", cause = "the drafter inherits a quantisation, or its experts are left in another number format", test = "set the drafter's quantisation explicitly to none: acceptance comes back" },
@@ -27,7 +27,9 @@
 -- params   = { drop = 0.2, errors = 3.0, floor = 1.05, drift = 0.2, first = 0.45, rise = 0.25, steps = 1000.0 }
 
 WITH told AS (
-    SELECT run, against, bool_or(kind IN ('version', 'layout')) AS elsewhere,
+    SELECT run, against, bool_or(kind IN ('version', 'layout') OR key ILIKE '%simulat%') AS elsewhere,
+        -- chosen for speed, and known to cost acceptance
+        bool_or(kind = 'draft' AND regexp_matches(key, 'window|sink|bonus|threshold|p_min|token_map|vocab|capacity|confidence|limit')) AS traded,
         bool_or(kind = 'quantisation') AS target_changed, bool_or(kind = 'draft') AS draft, bool_or(kind = 'kernel') AS kernel,
         list(format('{}={} (there {})', key, coalesce(value, 'unset'), coalesce(other, 'unset')) ORDER BY kind NOT IN ('draft', 'quantisation'), kind <> 'kernel', key) AS differs
     FROM difference GROUP BY run, against
@@ -41,7 +43,7 @@ compared AS (
             CASE WHEN len(t.differs) > 0 THEN format('; they differ in {}{}', array_to_string(t.differs[:4], ', '), CASE WHEN len(t.differs) > 4 THEN format(' and {} more', len(t.differs) - 4) ELSE '' END)
                  ELSE '; no setting is known to differ' END,
             CASE WHEN r.same_prompts IS NULL THEN '; whether the prompts are the same is not known' ELSE '' END) AS message,
-        CASE WHEN r.same_prompts IS NULL THEN 'low' END AS severity, 1 - r.commit_len / r.other_len AS impact,
+        CASE WHEN r.same_prompts IS NULL OR t.traded THEN 'low' END AS severity, 1 - r.commit_len / r.other_len AS impact,
         r.commit_len, r.other_len AS other_commit_len, sqrt(r.error ** 2 + r.other_error ** 2) AS error, t.differs,
         list_filter([CASE WHEN t.target_changed THEN 'target_changed' END, CASE WHEN t.draft THEN 'draft_precision' END, CASE WHEN t.kernel THEN 'backend' END],
             lambda one: one IS NOT NULL) AS causes,

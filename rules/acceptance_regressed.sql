@@ -25,7 +25,7 @@
 
 WITH told AS (
     SELECT run, against, bool_or(kind = 'version') AS versions,
-        bool_or(kind IN ('quantisation', 'layout', 'sampling') OR key = 'revision'
+        bool_or(kind IN ('quantisation', 'layout', 'sampling') OR key = 'revision' OR key ILIKE '%simulat%'
             OR regexp_matches(key, '^md$|draft_(?:model|max|min|n|p)|draft_tokens|num_speculative|num_steps|top_?k|budget|block_size|spec_type|spec_draft')) AS confounded,
         bool_or(kind = 'kernel') AS kernel, bool_or(kind = 'draft') AS draft,
         list(format('{}={} (was {})', key, coalesce(value, 'unset'), coalesce(other, 'unset')) ORDER BY kind <> 'version', kind <> 'draft', key) AS differs

@@ -374,10 +374,8 @@ def _state(db: duckdb.DuckDBPyConnection, readings: list[Reading], baseline: str
     )
     if not (baseline or marked):
         return
-    names = [
-        name for (name,) in db.execute("SELECT DISTINCT run FROM part ORDER BY run").fetchall()
-    ]
-    stated = [name for (name,) in db.execute("SELECT run FROM stated").fetchall()]
+    names = [row[0] for row in db.execute("SELECT DISTINCT run FROM part ORDER BY run").fetchall()]
+    stated = db.execute("SELECT run FROM stated").fetchall()
     where = baseline or ", ".join(readings[number].source.name for number in marked[:3])
     if not stated and names:
         raise SpecdiagError(
@@ -394,24 +392,23 @@ def _state(db: duckdb.DuckDBPyConnection, readings: list[Reading], baseline: str
 def _incomparable(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     """Pairs that the user asked for and that mean little."""
     rows = db.execute(
-        """SELECT p.run, p.against, list({'what': h.what, 'value': h.value, 'other': h.other} ORDER BY h.what)
-        FROM pairing p JOIN hindrance h USING (run, against) WHERE p.declared GROUP BY ALL ORDER BY ALL"""
+        """SELECT p.run, p.against, list([h.what, h.value, h.other] ORDER BY h.what)
+        FROM pairing p JOIN hindrance h USING (run, against)
+        WHERE p.declared GROUP BY ALL ORDER BY ALL"""
     ).fetchall()
     return [
         Notice(
-            f"{run} cannot be compared with {against}: {'; '.join(map(_hindered, hindrances))}",
+            f"{run} cannot be compared with {against}: {'; '.join(_hindered(*one) for one in why)}",
             "--baseline",
             "rules on pairs give no verdict on them; compare runs of one model, card and workload",
         )
-        for run, against, hindrances in rows
+        for run, against, why in rows
     ]
 
 
-def _hindered(one: dict[str, str | None]) -> str:
-    what = _HINDRANCES.get(str(one["what"]), f"another {one['what']}")
-    return (
-        f"{what} ({one['value']} against {one['other']})" if one["value"] and one["other"] else what
-    )
+def _hindered(what: str, value: str | None, other: str | None) -> str:
+    named = _HINDRANCES.get(what, f"another {what}")
+    return f"{named} ({value} against {other})" if value and other else named
 
 
 def _derive(db: duckdb.DuckDBPyConnection) -> None:
