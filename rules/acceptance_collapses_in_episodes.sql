@@ -1,7 +1,7 @@
 -- title    = "Acceptance collapses for a while and comes back"
 -- severity = "high"
 -- needs    = { run = ["served"], acceptance = [], decode = [], request = [], event = [] }
--- applies  = "speculates AND served"
+-- applies  = "speculates AND served AND run IN (SELECT run FROM decode WHERE accept_len IS NOT NULL UNION SELECT run FROM acceptance UNION SELECT run FROM request WHERE verify_steps > 0)"
 -- why      = "Hard text lowers acceptance, it does not end it: hundreds of drafts without one that is accepted, between healthy windows of the same server, mean that the drafter or the target worked on a state that was not the text's."
 -- fix      = [
 --   "List the requests that ran in these windows, with their cached tokens and finish reasons; repeat one of them on a fresh server.",
@@ -33,14 +33,16 @@ WITH spoken_for AS (
 -- Every report of acceptance, in order: of windows, of decode lines, of requests. Lines that count
 -- since the start have no rate of their own and are left out; idle windows tell nothing.
 report AS (
-    SELECT run, 'counter line' AS kind, source, line, coalesce(rank, '') AS rank, time, accepted_tokens / drafted_tokens * coalesce(len(positions), 1) AS drafts,
+    SELECT run, 'counter line' AS kind, source, line, coalesce(rank, '') AS rank, time, accepted_tokens / drafted_tokens * coalesce(len(positions),
+        1) AS drafts,
         drafted_tokens / coalesce(len(positions), 1) AS steps, drafted_tokens AS drafted, NULL AS running
     FROM acceptance WHERE drafted_tokens >= $drafts AND accept_rate IS NOT NULL
     UNION ALL
     SELECT run, 'counter line', source, line, coalesce(rank, ''), time, coalesce(commit_len - 1, accepted_drafts), NULL, NULL, batch
     FROM acceptance WHERE drafted_tokens IS NULL AND coalesce(commit_len - 1, accepted_drafts) IS NOT NULL
     UNION ALL
-    SELECT d.run, 'decode line', d.source, d.line, coalesce(d.rank, ''), d.time, d.accept_len - 1, d.running * coalesce(r.log_interval, 40), NULL, d.running
+    SELECT d.run, 'decode line', d.source, d.line, coalesce(d.rank, ''), d.time, d.accept_len - 1, d.running * coalesce(r.log_interval, 40), NULL,
+        d.running
     FROM decode d JOIN run r USING (run) WHERE d.usable AND d.accept_len IS NOT NULL
     UNION ALL
     SELECT run, 'request', source, line, '', time, coalesce(correct_drafts / verify_steps, commit_len - 1), verify_steps, proposed_drafts, NULL
@@ -87,7 +89,8 @@ answer AS (
 ),
 summed AS (
     SELECT e.run, e.kind, count(*) AS episodes, sum(e.windows)::BIGINT AS windows, sum(e.steps) AS steps, sum(e.drafted)::BIGINT AS drafted,
-        min(e.first_line) AS first_line, max(e.last_line) AS last_line, coalesce(sum(a.looping), 0)::BIGINT AS looping, coalesce(sum(a.requests), 0)::BIGINT AS requests,
+        min(e.first_line) AS first_line, max(e.last_line) AS last_line, coalesce(sum(a.looping), 0)::BIGINT AS looping, coalesce(sum(a.requests),
+            0)::BIGINT AS requests,
         coalesce(sum(a.cut), 0)::BIGINT AS cut, max(a.cached_tokens) AS cached_tokens, flatten(list(e.lines ORDER BY e.windows DESC)) AS lines
     FROM episode e LEFT JOIN answer a USING (run, kind, stretch) GROUP BY e.run, e.kind
 )
@@ -97,7 +100,8 @@ SELECT
         CASE s.kind WHEN 'counter line' THEN 'windows' WHEN 'request' THEN 'requests' ELSE 'decode lines' END,
         CASE WHEN s.episodes = 1 THEN 'a row' ELSE format('{} episodes', s.episodes) END,
         CASE WHEN s.drafted > 0 THEN format(' of {:,}', s.drafted) WHEN s.steps > 0 THEN format(' in {:,.0f} steps', s.steps) ELSE '' END,
-        b.drafts, CASE WHEN s.looping > 0 THEN format('; {} of {} answers of the episode repeat themselves', s.looping, s.requests) ELSE '' END) AS message,
+        b.drafts, CASE WHEN s.looping > 0 THEN format('; {} of {} answers of the episode repeat themselves', s.looping, s.requests)
+            ELSE '' END) AS message,
     CASE WHEN s.looping > 0 THEN 'critical' ELSE 'high' END AS severity,
     s.episodes, s.windows, s.steps, s.drafted, b.drafts AS healthy_drafts, s.first_line, s.last_line, s.looping AS looping_answers, s.requests AS answers,
     CASE WHEN s.looping > 0 THEN ['looping'] WHEN s.cached_tokens > 0 THEN ['cache_hit'] ELSE [] END AS causes,

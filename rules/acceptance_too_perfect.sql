@@ -1,7 +1,7 @@
 -- title    = "Acceptance is too good to be true"
 -- severity = "critical"
 -- needs    = { run = ["served"], acceptance = [], decode = [], request = [], event = [], problem = [], config = [], baseline = [] }
--- applies  = "speculates AND served"
+-- applies  = "speculates AND served AND run IN (SELECT run FROM decode WHERE accept_len IS NOT NULL UNION SELECT run FROM acceptance UNION SELECT run FROM request WHERE verify_steps > 0)"
 -- why      = "No drafter knows all of a text. Where every draft of nearly every step is accepted, either the text is one that any drafter predicts (a loop, one sign, nothing), or the comparison that should refuse drafts is broken."
 -- fix      = [
 --   "Read one answer of these windows: a loop or a row of exclamation marks explains the record throughput.",
@@ -37,7 +37,8 @@ depth AS (
 ),
 report AS (
     SELECT a.run, 'counter line' AS kind, a.source, a.line, coalesce(len(a.positions), d.k) AS k,
-        a.drafted_tokens / coalesce(len(a.positions), d.k) AS steps, coalesce(a.commit_len, 1 + coalesce(len(a.positions), d.k) * a.accepted_tokens / a.drafted_tokens) AS commit_len
+        a.drafted_tokens / coalesce(len(a.positions), d.k) AS steps, coalesce(a.commit_len, 1 + coalesce(len(a.positions),
+            d.k) * a.accepted_tokens / a.drafted_tokens) AS commit_len
     FROM acceptance a JOIN depth d USING (run) WHERE a.drafted_tokens >= $drafts AND a.accept_rate IS NOT NULL
     UNION ALL
     SELECT e.run, 'decode line', e.source, e.line, d.k, e.running * d.log_interval, e.accept_len
@@ -58,7 +59,8 @@ summed AS (
 ),
 -- What the answers say: loops, and the same answer to different prompts.
 answer AS (
-    SELECT run, count(*) AS answers, count(*) FILTER (repetition(text) >= $loop OR (length(text) >= 30 AND len(list_distinct(string_split(text, ''))) <= 2)) AS loops,
+    SELECT run, count(*) AS answers, count(*) FILTER (repetition(text) >= $loop OR (length(text) >= 30 AND len(list_distinct(string_split(text,
+        ''))) <= 2)) AS loops,
         count(DISTINCT text) AS texts, count(DISTINCT coalesce(prompt, prompt_tokens::VARCHAR)) AS prompts,
         arg_max(cite(source, line), coalesce(repetition(text), 0)) AS place
     FROM request WHERE length(text) >= 30 GROUP BY run
@@ -69,7 +71,8 @@ finished AS (
 nan AS (
     SELECT run, source, min(line) AS line FROM (
         SELECT run, source, line FROM event WHERE kind = 'nan'
-        UNION ALL SELECT run, source, line FROM problem WHERE regexp_matches(message, '(?i)\bnans?\b.*\b(?:logit|prob|sampl)|\b(?:logit|prob|sampl)\w*.*\bnans?\b')
+        UNION ALL SELECT run, source, line FROM problem WHERE regexp_matches(message,
+            '(?i)\bnans?\b.*\b(?:logit|prob|sampl)|\b(?:logit|prob|sampl)\w*.*\bnans?\b')
     ) GROUP BY run, source
 ),
 plain AS (  -- the target's own loops
@@ -103,7 +106,8 @@ found AS (
     UNION ALL BY NAME
     -- A gate so strict that hardly anything is drafted looks perfect, too, and is worth nothing.
     SELECT a.run,
-        format('{:.0f} % of the drafts are accepted, but only {:,} were made for {:,} tokens: the drafter proposes next to nothing', 100 * a.accepted / a.drafted, a.drafted, q.tokens) AS message,
+        format('{:.0f} % of the drafts are accepted, but only {:,} were made for {:,} tokens: the drafter proposes next to nothing',
+            100 * a.accepted / a.drafted, a.drafted, q.tokens) AS message,
         'low' AS severity, ['gate'] AS causes, a.lines, 1 AS nth
     FROM (SELECT run, sum(accepted_tokens) AS accepted, sum(drafted_tokens)::BIGINT AS drafted, arg_min(cite(source, line), line, 4) AS lines
           FROM acceptance WHERE accept_rate IS NOT NULL GROUP BY run) a

@@ -40,10 +40,12 @@ cached AS (
     WHERE cached_tokens + new_tokens > 0 GROUP BY run HAVING count(*) >= 5
 ),
 artefact AS (
-    SELECT run, 'other_clients' AS what, format('{} of {} decode lines show more than the {:.0f} requests that the client had open (up to {})', crowded, lines, most, running) AS message, places AS lines, 0 AS nth
+    SELECT run, 'other_clients' AS what, format('{} of {} decode lines show more than the {:.0f} requests that the client had open (up to {})',
+        crowded, lines, most, running) AS message, places AS lines, 0 AS nth
     FROM crowd WHERE crowded >= $share * lines AND crowded >= 3
     UNION ALL
-    SELECT run, 'warm_cache', format('{:.0f} % of its prompt tokens were cached, {:.0f} % of those of {}', 100 * share, 100 * other, against), lines, 1 FROM (
+    SELECT run, 'warm_cache', format('{:.0f} % of its prompt tokens were cached, {:.0f} % of those of {}', 100 * share, 100 * other, against), lines,
+        1 FROM (
         SELECT p.run, p.against, a.share, b.share AS other, [a.place, b.place] AS lines FROM peer p
         JOIN bench x ON x.run = p.run JOIN bench y ON y.run = p.against AND y.input_tokens = x.input_tokens
         JOIN cached a ON a.run = p.run JOIN cached b ON b.run = p.against
@@ -54,20 +56,27 @@ artefact AS (
     FROM bench b JOIN argument a ON a.run = b.run AND a.key IN ('disable_cuda_graph', 'enforce_eager') AND a.value ILIKE 'true' GROUP BY b.run
     UNION ALL
     SELECT b.run, 'random_tokens', format('the prompts are random tokens (dataset {})', any_value(dataset)), arg_min(cite(source, line), line, 2), 3
-    FROM bench b WHERE speculates AND (dataset ILIKE 'random-ids' OR dataset ILIKE 'random_ids' OR (dataset ILIKE 'random%' AND backend ILIKE '%vllm%')) GROUP BY b.run
+    FROM bench b WHERE speculates AND (dataset ILIKE 'random-ids' OR dataset ILIKE 'random_ids' OR (dataset ILIKE 'random%'
+        AND backend ILIKE '%vllm%')) GROUP BY b.run
     UNION ALL
-    SELECT b.run, 'short', format('{} requests{} in {:.1f} s', any_value(completed), coalesce(format(' at a concurrency of {:.0f}', any_value(max_concurrency)), ''), any_value(duration_s)), arg_min(cite(source, line), line, 2), 4
+    SELECT b.run, 'short', format('{} requests{} in {:.1f} s', any_value(completed), coalesce(format(' at a concurrency of {:.0f}',
+        any_value(max_concurrency)), ''), any_value(duration_s)), arg_min(cite(source, line), line, 2), 4
     FROM bench b WHERE duration_s < $seconds OR completed < $fold * max_concurrency GROUP BY b.run
     UNION ALL
-    SELECT run, 'text', format('{:.0f} % faster than {}, which differs in nothing but its text: {:.2f} tokens a step against {:.2f}', 100 * (speed - 1), against, accept_len, other_len), lines, 5 FROM (
-        SELECT p.run, p.against, x.tokens_per_s / y.tokens_per_s AS speed, x.accept_len, y.accept_len AS other_len, [cite(x.source, x.line), cite(y.source, y.line)] AS lines
+    SELECT run, 'text', format('{:.0f} % faster than {}, which differs in nothing but its text: {:.2f} tokens a step against {:.2f}',
+        100 * (speed - 1), against, accept_len, other_len), lines, 5 FROM (
+        SELECT p.run, p.against, x.tokens_per_s / y.tokens_per_s AS speed, x.accept_len, y.accept_len AS other_len, [cite(x.source, x.line),
+            cite(y.source, y.line)] AS lines
         FROM peer p JOIN bench x ON x.run = p.run JOIN bench y ON y.run = p.against
         JOIN run a ON a.run = p.run JOIN run b ON b.run = p.against
-        WHERE a.algorithm = b.algorithm AND a.draft_model IS NOT DISTINCT FROM b.draft_model AND a.draft_tokens IS NOT DISTINCT FROM b.draft_tokens AND a.budget IS NOT DISTINCT FROM b.budget
-            AND a.top_k IS NOT DISTINCT FROM b.top_k AND x.max_concurrency IS NOT DISTINCT FROM y.max_concurrency AND x.request_rate IS NOT DISTINCT FROM y.request_rate
+        WHERE a.algorithm = b.algorithm AND a.draft_model IS NOT DISTINCT FROM b.draft_model AND a.draft_tokens IS NOT DISTINCT FROM b.draft_tokens
+            AND a.budget IS NOT DISTINCT FROM b.budget
+            AND a.top_k IS NOT DISTINCT FROM b.top_k AND x.max_concurrency IS NOT DISTINCT FROM y.max_concurrency AND x.request_rate IS NOT DISTINCT
+                FROM y.request_rate
             AND x.accept_len > 1 AND y.accept_len > 1 AND ln(x.tokens_per_s / y.tokens_per_s) > $spread
             AND abs(ln(x.tokens_per_s / y.tokens_per_s) - ln(x.accept_len / y.accept_len)) < 0.3 * ln(x.tokens_per_s / y.tokens_per_s)
         QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.against) = 1)
 )
-SELECT run, array_to_string(list(message ORDER BY nth), '; ') AS message, list(what ORDER BY nth) AS causes, list(what ORDER BY nth) AS artefacts, flatten(list(lines ORDER BY nth)) AS lines
+SELECT run, array_to_string(list(message ORDER BY nth), '; ') AS message, list(what ORDER BY nth) AS causes, list(what ORDER BY nth) AS artefacts,
+    flatten(list(lines ORDER BY nth)) AS lines
 FROM artefact GROUP BY run

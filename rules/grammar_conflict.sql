@@ -27,12 +27,13 @@
 
 -- Refusals that end a request or a server. What only a draft met is left out.
 WITH told AS (
-    SELECT run, source, line, coalesce(detail, line::VARCHAR) AS request, false AS fatal,
+    SELECT run, source, line, CASE WHEN regexp_matches(detail, '^[A-Za-z0-9._-]+$') THEN detail ELSE line::VARCHAR END AS request, false AS fatal,
         CASE WHEN name = 'not support' THEN 'unsupported' ELSE 'rejected' END AS what
     FROM event WHERE kind = 'grammar' AND name IN ('rejected', 'Terminating', 'accept_token', 'not support')
     UNION ALL
     SELECT run, source, line, message, fatal,
-        CASE WHEN regexp_matches(message, '(?i)not support grammar') THEN 'unsupported' WHEN regexp_matches(message, 'terminated_') THEN 'ended' ELSE 'rejected' END
+        CASE WHEN regexp_matches(message, '(?i)not support grammar') THEN 'unsupported' WHEN regexp_matches(message, 'terminated_') THEN 'ended'
+            ELSE 'rejected' END
     FROM problem
     WHERE regexp_matches(message, 'Tokens not accepted|grammar_matcher\.cc|GrammarMatcher has terminated|[Uu]nexpected empty grammar stack|(?i)does not support grammar-constrained|grammar rejected token')
 ),
@@ -46,16 +47,19 @@ plain AS (
     SELECT p.run, sum(r.requests) AS requests FROM baseline p JOIN refused r ON r.run = p.against GROUP BY p.run
 ),
 constrained AS (
-    SELECT run, count(*) FILTER (bound) AS bound, count(*) FILTER (bound AND failed) AS bound_failed, count(*) FILTER (NOT bound) AS free, count(*) FILTER (NOT bound AND failed) AS free_failed,
+    SELECT run, count(*) FILTER (bound) AS bound, count(*) FILTER (bound AND failed) AS bound_failed, count(*) FILTER (NOT bound) AS free,
+        count(*) FILTER (NOT bound AND failed) AS free_failed,
         count(*) FILTER (bound AND finish = 'abort') AS aborted, arg_min(cite(source, line), line, 4) FILTER (bound AND failed) AS lines
-    FROM (SELECT *, grammar IS NOT NULL AND grammar NOT IN ('text', '') AS bound, coalesce(finish IN ('abort', 'length', 'error'), false) AS failed FROM request) GROUP BY run
+    FROM (SELECT *, grammar IS NOT NULL AND grammar NOT IN ('text', '') AS bound, coalesce(finish IN ('abort', 'length', 'error'), false) AS failed
+        FROM request) GROUP BY run
 ),
 plain_constrained AS (
     SELECT p.run, max(c.bound_failed / c.bound) AS share FROM baseline p JOIN constrained c ON c.run = p.against WHERE c.bound >= 3 GROUP BY p.run
 ),
 found AS (
     SELECT r.run,
-        format('the grammar {} in {} request{}{}', CASE r.what WHEN 'unsupported' THEN 'is not supported with this algorithm' WHEN 'ended' THEN 'was asked for more after its end' ELSE 'refused tokens that were committed' END,
+        format('the grammar {} in {} request{}{}', CASE r.what WHEN 'unsupported' THEN 'is not supported with this algorithm'
+            WHEN 'ended' THEN 'was asked for more after its end' ELSE 'refused tokens that were committed' END,
             r.requests, CASE WHEN r.requests = 1 THEN '' ELSE 's' END, CASE WHEN r.fatal THEN ', and the server died of it' ELSE '' END) AS message,
         CASE WHEN r.fatal THEN 'critical' WHEN r.what = 'unsupported' THEN 'medium' WHEN r.requests < $once THEN 'medium' ELSE 'high' END AS severity,
         r.requests AS refused_requests, NULL::BIGINT AS constrained_requests,
@@ -63,7 +67,8 @@ found AS (
     FROM refused r LEFT JOIN plain p USING (run) WHERE p.requests IS NULL
     UNION ALL BY NAME
     SELECT c.run,
-        format('{} of {} constrained requests end by {}, of {} others {}', c.bound_failed, c.bound, CASE WHEN c.aborted >= 0.5 * c.bound_failed THEN 'abort' ELSE 'their length limit' END, c.free, c.free_failed) AS message,
+        format('{} of {} constrained requests end by {}, of {} others {}', c.bound_failed, c.bound, CASE
+            WHEN c.aborted >= 0.5 * c.bound_failed THEN 'abort' ELSE 'their length limit' END, c.free, c.free_failed) AS message,
         CASE WHEN c.aborted >= 0.5 * c.bound_failed THEN 'high' ELSE 'medium' END AS severity,
         c.bound_failed AS refused_requests, c.bound AS constrained_requests, [] AS causes, c.lines, 1 AS nth
     FROM constrained c LEFT JOIN plain_constrained p USING (run)

@@ -25,17 +25,20 @@ cut AS (
     SELECT c.run, count(*) AS requests, max(w.rest - c.rest) AS most, sum(w.rest - c.rest) AS drafts, mode(c.finish) AS finish,
         arg_max(c.request, w.rest - c.rest) AS request, arg_min(cite(c.source, c.line), c.line, 4) AS lines
     FROM counted c JOIN whole w USING (run)
-    WHERE c.rest < w.rest AND w.rest - c.rest <= c.width AND coalesce(c.finish, 'length') IN ('stop', 'length', 'tool_calls') AND NOT (c.rest = 0 AND w.rest = 1)
+    WHERE c.rest < w.rest AND w.rest - c.rest <= c.width AND coalesce(c.finish, 'length') IN ('stop', 'length', 'tool_calls') AND NOT (c.rest = 0
+        AND w.rest = 1)
     GROUP BY c.run
 ),
 total AS (
-    SELECT run, count(*) AS requests, sum(verify_steps + correct_drafts) / sum(verify_steps) AS counters, sum(c.completion_tokens - w.rest) / sum(verify_steps) AS tokens
+    SELECT run, count(*) AS requests, sum(verify_steps + correct_drafts) / sum(verify_steps) AS counters,
+        sum(c.completion_tokens - w.rest) / sum(verify_steps) AS tokens
     FROM counted c JOIN whole w USING (run) GROUP BY run
 )
 SELECT
     run,
     format('{} of {} requests accepted up to {} drafts more than they emitted, in their last step{}: {:.2f} tokens a step by the counters, {:.2f} by the tokens', c.requests, t.requests, c.most,
-        CASE WHEN c.requests = 1 THEN format(' ({}, ends by {})', coalesce(c.request, '?'), coalesce(c.finish, '?')) ELSE '' END, t.counters, t.tokens) AS message,
+        CASE WHEN c.requests = 1 THEN format(' ({}, ends by {})', coalesce(c.request, '?'), coalesce(c.finish, '?')) ELSE '' END, t.counters,
+            t.tokens) AS message,
     c.requests AS cut_requests, t.requests, c.drafts AS cut_drafts, t.counters AS counter_commit_len, t.tokens AS token_commit_len, c.lines
 FROM cut c JOIN total t USING (run) JOIN whole w USING (run)
 WHERE w.requests >= $share * t.requests AND w.requests >= 3

@@ -37,7 +37,8 @@ WITH answer AS (
 -- Where requests count no drafts, the windows of the run do.
 windows AS (
     SELECT run, avg((drafts <= $floor - 1)::INTEGER) AS at_floor, avg((drafts >= $ceiling * k)::INTEGER) AS at_ceiling, count(*) AS windows FROM (
-        SELECT a.run, coalesce(len(a.positions), r.draft_tokens - 1) AS k, coalesce(len(a.positions), r.draft_tokens - 1) * a.accepted_tokens / a.drafted_tokens AS drafts
+        SELECT a.run, coalesce(len(a.positions), r.draft_tokens - 1) AS k, coalesce(len(a.positions),
+            r.draft_tokens - 1) * a.accepted_tokens / a.drafted_tokens AS drafts
         FROM acceptance a JOIN run r USING (run) WHERE a.drafted_tokens >= $drafts
         UNION ALL
         SELECT d.run, r.draft_tokens - 1, d.accept_len - 1 FROM decode d JOIN run r USING (run) WHERE d.usable AND d.accept_len IS NOT NULL
@@ -54,8 +55,10 @@ summed AS (
         count(*) FILTER (looping AND finish = 'length') AS cut,
         count(*) FILTER (looping AND pinned = 'floor') AS at_floor, count(*) FILTER (looping AND pinned = 'ceiling') AS at_ceiling,
         count(*) FILTER (NOT looping AND NOT empty AND pinned IS NULL AND commit_len IS NOT NULL) AS sound,
-        count(*) FILTER (cached_tokens > 0.3 * prompt_tokens) AS cached, count(*) FILTER (cached_tokens > 0.3 * prompt_tokens AND (looping OR empty)) AS cached_garbled,
-        count(*) FILTER (cached_tokens <= 0.05 * prompt_tokens) AS cold, count(*) FILTER (cached_tokens <= 0.05 * prompt_tokens AND (looping OR empty)) AS cold_garbled,
+        count(*) FILTER (cached_tokens > 0.3 * prompt_tokens) AS cached, count(*) FILTER (cached_tokens > 0.3 * prompt_tokens AND (looping
+            OR empty)) AS cached_garbled,
+        count(*) FILTER (cached_tokens <= 0.05 * prompt_tokens) AS cold, count(*) FILTER (cached_tokens <= 0.05 * prompt_tokens AND (looping
+            OR empty)) AS cold_garbled,
         count(DISTINCT coalesce(prompt, line::VARCHAR)) FILTER (looping) AS prompts,
         arg_max(cite(source, line), CASE WHEN looping THEN 1 + coalesce(repetition, 1) WHEN empty THEN 1 END, 3) AS lines
     FROM extreme GROUP BY run
@@ -89,10 +92,11 @@ judged AS (
 SELECT
     run, against,
     format('{}{}{}{}{}',
-        CASE WHEN loops > 0 THEN format('{} of {} answers repeat themselves', loops, answers) ELSE format('{} of {} answers are empty', empty, answers) END,
+        CASE WHEN loops > 0 THEN format('{} of {} answers repeat themselves', loops, answers) ELSE format('{} of {} answers are empty', empty,
+            answers) END,
         CASE WHEN loops > 0 AND empty > 0 THEN format(' and {} are empty', empty) ELSE '' END,
         CASE WHEN cut > 0 THEN format(', {} of them to their length limit', cut) ELSE '' END,
-        CASE WHEN against IS NOT NULL THEN format('; without speculation {:.0f} of {} do', plain_share * plain_answers, plain_answers) ELSE '' END,
+        CASE WHEN against IS NOT NULL THEN format('; without speculation {:.0f} of {}', plain_share * plain_answers, plain_answers) ELSE '' END,
         CASE WHEN at_floor >= 1 AND at_floor >= at_ceiling THEN format('; no draft of {} of them was accepted', at_floor)
              WHEN at_ceiling >= 1 THEN format('; every draft of {} of them was accepted', at_ceiling) ELSE '' END
             || CASE WHEN cached >= $alone AND cold >= $alone AND cached_garbled >= 0.5 * cached AND cold_garbled <= 0.1 * cold

@@ -1,7 +1,7 @@
 -- title    = "Drafts beyond a position are never accepted"
 -- severity = "medium"
 -- needs    = { run = ["served"], acceptance = [], request = [], decode = [] }
--- applies  = "speculates AND served AND (algorithm IS NULL OR algorithm NOT SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*')"
+-- applies  = "speculates AND served AND (algorithm IS NULL OR algorithm NOT SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*') AND run IN (SELECT run FROM acceptance WHERE positions IS NOT NULL UNION SELECT run FROM request WHERE histogram IS NOT NULL)"
 -- why      = "A draft is accepted only with all drafts before it, so acceptance by position falls gently. Where it stops dead behind a healthy position, the drafter does not see what it needs for the next one; where it fades out long before the last, most of each verification is thrown away."
 -- fix      = [
 --   "Draft no deeper than the last position that is accepted in 15 % of the steps; sweep the depths around it, the best one is a sharp peak.",
@@ -27,7 +27,8 @@
 -- Share of steps by position: as servers print it for a window or a request, or from histograms.
 WITH window_line AS (
     SELECT run, 'window' AS kind, source, line, positions AS share, len(positions) AS width, drafted_tokens AS drafted, accepted_tokens AS accepted,
-        CASE WHEN accepted_tokens > 0 AND list_sum(positions) > 0 THEN accepted_tokens / list_sum(positions) ELSE drafted_tokens / len(positions) END AS steps
+        CASE WHEN accepted_tokens > 0 AND list_sum(positions) > 0 THEN accepted_tokens / list_sum(positions)
+            ELSE drafted_tokens / len(positions) END AS steps
     FROM acceptance WHERE len(positions) >= 3 AND drafted_tokens > 0
 ),
 record AS (
@@ -40,7 +41,8 @@ record AS (
 reported AS (
     FROM window_line
     UNION ALL BY NAME
-    SELECT run, kind, source, line, width, steps, coalesce(proposed_drafts, width * steps) AS drafted, list_sum(list_transform(histogram, lambda h, i: h * (i - 1))) AS accepted,
+    SELECT run, kind, source, line, width, steps, coalesce(proposed_drafts, width * steps) AS drafted, list_sum(list_transform(histogram, lambda h,
+        i: h * (i - 1))) AS accepted,
         list_transform(range(1, width + 1), lambda k: coalesce(list_sum(histogram[k + 1:]), 0) / steps) AS share
     FROM record WHERE width >= 3
 ),
@@ -112,7 +114,8 @@ found AS (
             CASE WHEN c.live < c.live_most THEN format(', later none behind position {}', c.live) ELSE '' END,
             c.live, 100 * c.last_share, c.expected,
             CASE WHEN b.windows >= 3 THEN format('; {} other windows reach position {}{}', b.windows, b.live,
-                CASE WHEN b.usage < 0.8 * c.usage THEN format(', at {:.1f} % of the KV cache in use instead of {:.1f} %', 100 * b.usage, 100 * c.usage) ELSE '' END) ELSE '' END) AS message,
+                CASE WHEN b.usage < 0.8 * c.usage THEN format(', at {:.1f} % of the KV cache in use instead of {:.1f} %', 100 * b.usage,
+                    100 * c.usage) ELSE '' END) ELSE '' END) AS message,
         c.live AS last_accepted_position, c.width AS drafted_positions, c.first_share, c.steps, c.expected, c.observed, c.keep AS positions_worth_drafting,
         CASE WHEN b.windows >= 3 AND coalesce(b.usage < 0.8 * c.usage, true) THEN ['window'] ELSE ['depth', 'window'] END AS causes,
         list_concat(c.lines[:3], CASE WHEN b.place IS NULL THEN [] ELSE [b.place] END) AS lines, 0 AS nth

@@ -1,7 +1,7 @@
 -- title    = "Prefix cache and speculation hurt each other"
 -- severity = "high"
 -- needs    = { run = ["served"], baseline = [], prefill = [], request = [], decode = [], config = [] }
--- applies  = "speculates AND served"
+-- applies  = "speculates AND served AND run IN (SELECT run FROM prefill WHERE cached_tokens IS NOT NULL UNION SELECT run FROM request WHERE cached_tokens IS NOT NULL)"
 -- why      = "A cached prefix saves its prefill, and nothing else may change. Where speculation reserves so much that prefixes are evicted, prompts are computed again; where the drafter's own cache is not filled on a hit, drafts after it are refused."
 -- fix      = [
 --   "Compare the hit ratio by prompt depth with speculation on and off, on the same turns.",
@@ -57,10 +57,12 @@ collapsed AS (
 -- The commit length of a text, and how much of its prompt was cached: of requests, or of decode lines
 -- that one prompt alone stands before.
 text AS (
-    SELECT run, 'request' AS kind, cached_tokens AS cached, prompt_tokens AS prompt, commit_len, coalesce(temperature, -1) AS temperature, cite(source, line) AS place
+    SELECT run, 'request' AS kind, cached_tokens AS cached, prompt_tokens AS prompt, commit_len, coalesce(temperature, -1) AS temperature,
+        cite(source, line) AS place
     FROM request WHERE cached_tokens IS NOT NULL AND prompt_tokens > 0 AND verify_steps >= 20
     UNION ALL
-    SELECT d.run, 'decode', any_value(f.cached_tokens), any_value(f.cached_tokens + f.new_tokens), avg(d.accept_len), -1, cite(any_value(d.source), min(d.line))
+    SELECT d.run, 'decode', any_value(f.cached_tokens), any_value(f.cached_tokens + f.new_tokens), avg(d.accept_len), -1, cite(any_value(d.source),
+        min(d.line))
     FROM decode d
     ASOF JOIN (SELECT run, source, coalesce(rank, '') AS rank_key, line, new_requests, new_tokens, cached_tokens FROM prefill) f
         ON f.run = d.run AND f.source = d.source AND f.rank_key = coalesce(d.rank, '') AND f.line <= d.line
@@ -73,7 +75,8 @@ cell AS (
     FROM text WHERE prompt > 0 AND (cached >= $hit * prompt OR cached <= $cold * prompt) GROUP BY run, kind, temperature, length, hit HAVING count(*) >= 2
 ),
 paired AS (
-    SELECT h.run, h.kind, least(h.n, c.n) AS weight, h.commit_len, c.commit_len AS cold, h.variance / h.n + c.variance / c.n AS variance, h.n, c.n AS cold_n,
+    SELECT h.run, h.kind, least(h.n, c.n) AS weight, h.commit_len, c.commit_len AS cold, h.variance / h.n + c.variance / c.n AS variance, h.n,
+        c.n AS cold_n,
         list_concat(h.lines, c.lines) AS lines
     FROM cell h JOIN cell c USING (run, kind, temperature, length) WHERE h.hit AND NOT c.hit
 ),
@@ -97,7 +100,8 @@ found AS (
     FROM collapsed
     UNION ALL BY NAME
     SELECT run, kind, 0 AS nth,
-        format('{} prompts with a cached prefix commit {:.2f} tokens a step, cold ones of the same length {:.2f} ({:.1f} standard errors apart)', prompts, cached_commit_len, cold_commit_len,
+        format('{} prompts with a cached prefix commit {:.2f} tokens a step, cold ones of the same length {:.2f} ({:.1f} standard errors apart)',
+            prompts, cached_commit_len, cold_commit_len,
             (cold_commit_len - cached_commit_len) / greatest(error, 1e-9)) AS message,
         1 - cached_commit_len / cold_commit_len AS impact, cached_commit_len, cold_commit_len, prompts, ['draft_cache'] AS causes, lines
     FROM lower

@@ -42,7 +42,8 @@ summed AS (
         count(*) FILTER (mine AND looping) AS loops, count(*) FILTER (NOT mine AND looping) AS plain_loops,
         count(*) FILTER (mine AND cut) AS cut, count(*) FILTER (NOT mine AND cut) AS plain_cut,
         count(*) FILTER (mine AND looping AND cached_tokens > 0) AS cached_loops,
-        coalesce(arg_max(cite(source, line), repetition, 2) FILTER (mine AND looping), arg_min(cite(source, line), line, 2) FILTER (mine AND cut)) AS lines,
+        coalesce(arg_max(cite(source, line), repetition, 2) FILTER (mine AND looping), arg_min(cite(source, line), line, 2) FILTER (mine
+            AND cut)) AS lines,
         arg_min(cite(source, line), line) FILTER (NOT mine AND NOT looping AND NOT cut) AS plain_place
     FROM paired GROUP BY run, against
     HAVING count(*) FILTER (mine) >= $answers AND count(*) FILTER (NOT mine) >= $answers
@@ -56,10 +57,13 @@ judged AS (
 )
 SELECT
     j.run, j.against,
-    format('{} of {} answers loop and {} run to their length limit, without speculation {} and {} of {}: the target has recurrent layers{}', loops, answers, cut, plain_loops, plain_cut, plain_answers,
+    format('{} of {} answers loop and {} run to their length limit, without speculation {} and {} of {}: the target has recurrent layers{}', loops,
+        answers, cut, plain_loops, plain_cut, plain_answers,
         CASE WHEN r.accept_len > 1 THEN format(', and the commit length of {:.2f} shows nothing of it', r.accept_len) ELSE '' END) AS message,
-    answers, loops AS looping_answers, cut AS cut_answers, plain_loops AS baseline_looping_answers, plain_cut AS baseline_cut_answers, r.accept_len AS commit_len,
-    CASE WHEN cached_loops >= 0.8 * loops AND loops > 0 THEN ['cache'] WHEN r.algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*' THEN ['no_draft_step'] ELSE ['rollback'] END AS causes,
+    answers, loops AS looping_answers, cut AS cut_answers, plain_loops AS baseline_looping_answers, plain_cut AS baseline_cut_answers,
+        r.accept_len AS commit_len,
+    CASE WHEN cached_loops >= 0.8 * loops AND loops > 0 THEN ['cache'] WHEN r.algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*' THEN ['no_draft_step']
+        ELSE ['rollback'] END AS causes,
     list_concat(j.lines, CASE WHEN plain_place IS NULL THEN [] ELSE [plain_place] END) AS lines
 FROM judged j JOIN run r USING (run)
 WHERE (loops >= $bad AND loop_excess >= $excess AND loop_excess > $errors * loop_error)

@@ -27,23 +27,29 @@
 -- params   = { loss = 0.05, equal = 0.05, errors = 3.0, lines = 5, steps = 50, host = 0.15, prompts = 0.5, length = 0.1 }
 
 WITH row AS (
-    SELECT run, 'step' AS kind, source, line, coalesce(batch, 1) AS running, ctx_len, commit_len, step_ms, coalesce(build_ms, 0) + coalesce(compile_ms, 0) + coalesce(walk_ms, 0) AS host_ms, replayed AS graph
+    SELECT run, 'step' AS kind, source, line, coalesce(batch, 1) AS running, ctx_len, commit_len, step_ms, coalesce(build_ms,
+        0) + coalesce(compile_ms, 0) + coalesce(walk_ms, 0) AS host_ms, replayed AS graph
     FROM step WHERE commit_len > 0 AND step_ms > 0 AND NOT coalesce(warmup, false)
     UNION ALL
-    SELECT run, 'decode', source, line, running, ctx_len, accept_len, step_ms, NULL, graph FROM decode WHERE usable AND NOT after_prefill AND accept_len IS NOT NULL AND step_ms > 0
+    SELECT run, 'decode', source, line, running, ctx_len, accept_len, step_ms, NULL, graph FROM decode WHERE usable AND NOT after_prefill
+        AND accept_len IS NOT NULL AND step_ms > 0
     UNION ALL
-    SELECT run, 'acceptance', source, line, coalesce(batch, 1), ctx_len, commit_len, step_ms, build_ms, NULL FROM acceptance WHERE commit_len > 0 AND step_ms > 0
+    SELECT run, 'acceptance', source, line, coalesce(batch, 1), ctx_len, commit_len, step_ms, build_ms, NULL FROM acceptance WHERE commit_len > 0
+        AND step_ms > 0
 ),
 -- Neighbours are alike: the error of a cell is taken from ten stretches, not from single rows.
 stretch AS (
     SELECT run, kind, running, length, part, count(*) AS rows, avg(commit_len) AS commit_len, median(step_ms) AS step_ms, median(host_ms) AS host_ms,
         avg(graph::INTEGER) AS graph, arg_min(cite(source, line), line, 2) AS lines
-    FROM (SELECT *, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, ntile(10) OVER (PARTITION BY run, kind, running, round(ln(ctx_len) / ln(1.5)) ORDER BY source, line) AS part FROM row)
+    FROM (SELECT *, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, ntile(10) OVER (PARTITION BY run, kind, running,
+        round(ln(ctx_len) / ln(1.5)) ORDER BY source, line) AS part FROM row)
     GROUP BY run, kind, running, length, part
 ),
 cell AS (
-    SELECT run, kind, running, length, sum(rows) AS rows, sum(commit_len * rows) / sum(rows) AS commit_len, median(step_ms) AS step_ms, median(host_ms) AS host_ms, avg(graph) AS graph,
-        coalesce(var_samp(ln(commit_len)), 0.04) / count(*) + coalesce(var_samp(ln(step_ms)), 0.04) / count(*) AS variance, flatten(list(lines ORDER BY part))[:2] AS lines
+    SELECT run, kind, running, length, sum(rows) AS rows, sum(commit_len * rows) / sum(rows) AS commit_len, median(step_ms) AS step_ms,
+        median(host_ms) AS host_ms, avg(graph) AS graph,
+        coalesce(var_samp(ln(commit_len)), 0.04) / count(*) + coalesce(var_samp(ln(step_ms)), 0.04) / count(*) AS variance,
+            flatten(list(lines ORDER BY part))[:2] AS lines
     FROM stretch GROUP BY run, kind, running, length
 ),
 -- Other prompts are other text. Where both runs show their prompts' lengths, half of them must be
@@ -64,8 +70,10 @@ stranger AS (
              WHERE x.run = a.run AND x.seen = a.seen) < $prompts * least(a.lengths, b.lengths)
 ),
 paired AS (
-    SELECT p.run, p.against, t.kind, t.running, least(t.rows, c.rows) AS weight, ln(t.commit_len / c.commit_len) AS longer, ln(t.step_ms / c.step_ms) AS dearer,
-        t.commit_len, c.commit_len AS chain_commit_len, t.step_ms, c.step_ms AS chain_step_ms, t.host_ms, t.variance + c.variance AS variance, list_concat(t.lines, c.lines) AS lines,
+    SELECT p.run, p.against, t.kind, t.running, least(t.rows, c.rows) AS weight, ln(t.commit_len / c.commit_len) AS longer,
+        ln(t.step_ms / c.step_ms) AS dearer,
+        t.commit_len, c.commit_len AS chain_commit_len, t.step_ms, c.step_ms AS chain_step_ms, t.host_ms, t.variance + c.variance AS variance,
+            list_concat(t.lines, c.lines) AS lines,
         min(t.running) OVER (PARTITION BY p.run, p.against, t.kind) AS smallest
     FROM chain p
     JOIN run a ON a.run = p.run AND a.tree AND NOT a.shadow
@@ -76,9 +84,12 @@ paired AS (
         AND NOT coalesce(abs(t.graph - c.graph) > 0.5, false)
 ),
 compared AS (  -- at the smallest batch, where a wide verification costs least
-    SELECT run, against, kind, min(running) AS running, sum(weight) AS weight, sum(weight * longer) / sum(weight) AS longer, sum(weight * dearer) / sum(weight) AS dearer,
-        sqrt(sum(weight ** 2 * variance)) / sum(weight) AS error, sum(weight * commit_len) / sum(weight) AS commit_len, sum(weight * chain_commit_len) / sum(weight) AS chain_commit_len,
-        sum(weight * step_ms) / sum(weight) AS step_ms, sum(weight * chain_step_ms) / sum(weight) AS chain_step_ms, sum(weight * host_ms) / sum(weight) AS host_ms, arg_max(lines, weight) AS lines
+    SELECT run, against, kind, min(running) AS running, sum(weight) AS weight, sum(weight * longer) / sum(weight) AS longer,
+        sum(weight * dearer) / sum(weight) AS dearer,
+        sqrt(sum(weight ** 2 * variance)) / sum(weight) AS error, sum(weight * commit_len) / sum(weight) AS commit_len,
+            sum(weight * chain_commit_len) / sum(weight) AS chain_commit_len,
+        sum(weight * step_ms) / sum(weight) AS step_ms, sum(weight * chain_step_ms) / sum(weight) AS chain_step_ms,
+            sum(weight * host_ms) / sum(weight) AS host_ms, arg_max(lines, weight) AS lines
     FROM paired WHERE running = smallest GROUP BY run, against, kind
     HAVING sum(weight) >= CASE kind WHEN 'step' THEN $steps ELSE $lines END
 ),
@@ -91,14 +102,16 @@ sweep AS (  -- another budget of the same tree that pays
 overlap AS (SELECT run, bool_or(value ILIKE 'true') AS off FROM config WHERE key = 'disable_overlap_schedule' GROUP BY run)
 SELECT
     c.run, c.against,
-    format('a step of the tree commits {:.2f} tokens and takes {:.1f} ms, one of the chain {:.2f} and {:.1f} ms{}: {:.2f}x the speed{}', c.commit_len, c.step_ms, c.chain_commit_len, c.chain_step_ms,
+    format('a step of the tree commits {:.2f} tokens and takes {:.1f} ms, one of the chain {:.2f} and {:.1f} ms{}: {:.2f}x the speed{}', c.commit_len,
+        c.step_ms, c.chain_commit_len, c.chain_step_ms,
         CASE WHEN c.running > 1 THEN format(' at {:.0f} running', c.running) ELSE '' END, exp(c.longer - c.dearer),
         CASE WHEN c.host_ms >= $host * c.step_ms THEN format('; the host builds and walks for {:.1f} ms of it', c.host_ms) ELSE '' END) AS message,
     CASE WHEN c.run IN (FROM sweep) OR c.run IN (SELECT run FROM config WHERE key = 'device' AND value = 'cpu') THEN 'info'
          WHEN c.running > 1 OR coalesce(t.off AND NOT h.off, false) THEN 'low' ELSE 'medium' END AS severity,
     1 - exp(c.longer - c.dearer) AS impact,
     c.commit_len, c.chain_commit_len, c.step_ms, c.chain_step_ms, c.host_ms, c.running, exp(c.longer - c.dearer) AS speed_up,
-    CASE WHEN coalesce(t.off AND NOT h.off, false) THEN ['overlap'] WHEN c.host_ms >= $host * c.step_ms THEN ['host'] WHEN c.running > 1 OR c.longer > ln(1 + $equal) THEN ['width'] ELSE ['confident'] END AS causes,
+    CASE WHEN coalesce(t.off AND NOT h.off, false) THEN ['overlap'] WHEN c.host_ms >= $host * c.step_ms THEN ['host'] WHEN c.running > 1
+        OR c.longer > ln(1 + $equal) THEN ['width'] ELSE ['confident'] END AS causes,
     c.lines
 FROM compared c LEFT JOIN overlap t ON t.run = c.run LEFT JOIN overlap h ON h.run = c.against
 WHERE c.longer >= least(ln(1 - $equal), -2 * c.error) AND c.longer - c.dearer < ln(1 - $loss) AND c.longer - c.dearer < -$errors * c.error

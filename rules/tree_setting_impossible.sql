@@ -44,7 +44,8 @@ tree AS (
 -- What the server says of it. A request that was refused kills no server.
 complaint AS (
     SELECT run, source, line, type, message, fatal,
-        CASE WHEN regexp_matches(message, '(?i)page.?size') THEN 'page' WHEN regexp_matches(message, '(?i)selected index k|out of range') THEN 'count' ELSE 'backend' END AS cause
+        CASE WHEN regexp_matches(message, '(?i)page.?size') THEN 'page' WHEN regexp_matches(message, '(?i)selected index k|out of range') THEN 'count'
+            ELSE 'backend' END AS cause
     FROM problem
     WHERE regexp_matches(message, '(?i)(?:topk|top.k)[^.]{0,40}(?:> ?1|= ?1\b|== ?1|>= ?2)|only supports? (?:top.?k|a chain)')
         AND regexp_matches(message, '(?i)page.?size|backend|spec(?:ulative)?\b|only supports?|requires?|unstable')
@@ -55,37 +56,47 @@ refused AS (
 broken AS (  -- torch.topk over too few candidates, or a kernel that read past a branch
     SELECT run, arg_min(cite(source, line), (source, line)) AS place, arg_min(message, (source, line)) AS message,
         bool_or(regexp_matches(message, 'selected index k out of range')) AS too_few
-    FROM problem WHERE regexp_matches(message, 'selected index k out of range|illegal memory access|srcIndex < srcSelectDimSize|device-side assert|Sizes of tensors must match') GROUP BY run
+    FROM problem WHERE regexp_matches(message,
+        'selected index k out of range|illegal memory access|srcIndex < srcSelectDimSize|device-side assert|Sizes of tensors must match') GROUP BY run
 ),
 accepted AS (
-    SELECT run, sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(coalesce(steps, 1)) AS steps, arg_min(cite(source, line), line, 2) AS lines
+    SELECT run, sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(coalesce(steps, 1)) AS steps, arg_min(cite(source,
+        line), line, 2) AS lines
     FROM commit_sample GROUP BY run
 ),
 found AS (
-    SELECT r.run, format('the server refuses a tree here: {}', left(r.message, 200)) AS message, CASE WHEN r.fatal THEN 'critical' ELSE 'high' END AS severity,
-        t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, [r.cause] AS causes, list_filter([cite(r.source, r.line), t.place], lambda one: one IS NOT NULL) AS lines, 0 AS nth
+    SELECT r.run, format('the server refuses a tree here: {}', left(r.message, 200)) AS message, CASE WHEN r.fatal THEN 'critical'
+        ELSE 'medium' END AS severity,
+        t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, [r.cause] AS causes, list_filter([cite(r.source, r.line), t.place],
+            lambda one: one IS NOT NULL) AS lines, 0 AS nth
     FROM refused r LEFT JOIN tree t USING (run)
     UNION ALL BY NAME
-    SELECT t.run, format('{} steps with top-k {} make {:.0f} candidates, {} draft tokens need {}{}', t.steps, t.top_k, t.candidates, t.draft_tokens, t.draft_tokens - 1,
+    SELECT t.run, format('{} steps with top-k {} make {:.0f} candidates, {} draft tokens need {}{}', t.steps, t.top_k, t.candidates, t.draft_tokens,
+        t.draft_tokens - 1,
             CASE WHEN b.too_few THEN ': ' || left(b.message, 100) ELSE '' END) AS message,
         CASE WHEN b.run IS NOT NULL THEN 'critical' ELSE 'high' END AS severity,
-        t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, list_filter([t.place, b.place], lambda one: one IS NOT NULL) AS lines, 1 AS nth
+        t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, list_filter([t.place, b.place],
+            lambda one: one IS NOT NULL) AS lines, 1 AS nth
     FROM tree t LEFT JOIN broken b USING (run)
     WHERE t.top_k > 1 AND t.draft_tokens - 1 > t.candidates AND (NOT t.served OR b.too_few)
     UNION ALL BY NAME
     SELECT t.run, format('top-k {} with pages of {} tokens on {}: {}', t.top_k, t.page_size, coalesce(t.backend, 'the default attention backend'),
-            CASE WHEN b.run IS NOT NULL THEN left(b.message, 120) ELSE format('the commit length is {:.2f} over {:,.0f} steps', a.commit_len, a.steps) END) AS message,
+            CASE WHEN b.run IS NOT NULL THEN left(b.message, 120) ELSE format('the commit length is {:.2f} over {:,.0f} steps', a.commit_len,
+                a.steps) END) AS message,
         CASE WHEN b.run IS NOT NULL THEN 'critical' ELSE 'high' END AS severity,
-        t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['page', 'backend'] AS causes, list_filter(list_concat([t.place, b.place], a.lines), lambda one: one IS NOT NULL) AS lines, 2 AS nth
+        t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['page', 'backend'] AS causes, list_filter(list_concat([t.place, b.place], a.lines),
+            lambda one: one IS NOT NULL) AS lines, 2 AS nth
     FROM tree t LEFT JOIN broken b USING (run) LEFT JOIN accepted a USING (run)
     WHERE t.top_k > 1 AND t.page_size > 1 AND (b.run IS NOT NULL OR (a.commit_len <= $floor AND a.steps >= $steps))
     UNION ALL BY NAME
-    SELECT t.run, format('{} draft steps, but only {} draft tokens are verified: a path in the tree never gets deeper than {}', t.steps, t.draft_tokens - 1, t.draft_tokens - 1) AS message,
+    SELECT t.run, format('{} draft steps, but only {} draft tokens are verified: a path in the tree never gets deeper than {}', t.steps,
+        t.draft_tokens - 1, t.draft_tokens - 1) AS message,
         'low' AS severity, t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, [t.place] AS lines, 3 AS nth
     FROM tree t WHERE t.top_k > 1 AND t.steps > t.draft_tokens - 1 AND t.served
     UNION ALL BY NAME
     SELECT e.run, 'the number of draft tokens was overridden: a chain of top-k 1 has as many as it has steps, and the root' AS message,
-        'info' AS severity, t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, list_filter([cite(e.source, e.line), t.place], lambda one: one IS NOT NULL) AS lines, 4 AS nth
+        'info' AS severity, t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, list_filter([cite(e.source, e.line),
+            t.place], lambda one: one IS NOT NULL) AS lines, 4 AS nth
     FROM event e LEFT JOIN tree t USING (run) WHERE e.kind = 'draft_tokens' AND e.detail LIKE '%is adjusted to speculative_num_steps + 1%'
 )
 SELECT run, message, severity, steps, top_k, draft_tokens, page_size, backend, causes, lines
