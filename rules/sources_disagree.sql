@@ -27,7 +27,7 @@ WITH off AS (
     SELECT *, list_position(['accept length', 'proposed drafts', 'steps', 'accepted drafts', 'tokens'], account) AS place FROM ledger WHERE NOT balanced
 ),
 record AS (
-    SELECT * FROM off WHERE request IS NOT NULL OR rows = 1
+    SELECT * FROM off WHERE place IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY run, source, line, request ORDER BY place) = 1
 ),
 total AS (
@@ -41,9 +41,12 @@ records AS (
 ),
 runs AS (
     SELECT run, told AS message, left_side || ' against ' || right_side AS compared, left_value AS first_value, right_value AS second_value,
-        CASE WHEN account = 'commit length' THEN CASE WHEN abs(abs(residual) - 1) <= 0.05 THEN ['other_convention'] ELSE ['counter_not_passed_on'] END ELSE ['printed_is_not_committed'] END AS causes,
-        [cite(source, line)] AS lines
-    FROM off WHERE request IS NULL AND rows > 1
+        CASE WHEN abs(abs(residual) - 1) <= 0.05 THEN ['other_convention'] ELSE ['counter_not_passed_on'] END AS causes, [cite(source, line)] AS lines
+    FROM off WHERE account = 'commit length'
+    UNION ALL  -- two witnesses against the printed accept length
+    SELECT run, array_to_string(list(told ORDER BY account), '; '), arg_min(left_side, account) || ' against accept length', arg_min(left_value, account), arg_min(right_value, account),
+        ['printed_is_not_committed'], list_distinct(list(cite(source, line)))
+    FROM off WHERE account IN ('context growth', 'throughput') GROUP BY run
 )
 SELECT run, message, compared, first_value, second_value, causes, lines FROM records
 UNION ALL SELECT run, message, compared, first_value, second_value, causes, lines FROM runs
