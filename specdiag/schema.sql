@@ -311,7 +311,7 @@ interval AS (  -- steady decode lines: the same batch from the line before to th
     SELECT d.run, d.rank, d.source, d.line, d.steady, d.commit_len, d.tokens_per_s, r.log_interval * d.running * d.commit_len AS committed,
         CASE WHEN r.page_size = 1 THEN d.tokens - lag(d.tokens) OVER w END AS grown,
         epoch(d.time) - epoch(lag(d.time) OVER w) AS seconds,
-        NOT lag(d.steady) OVER w AS opens
+        NOT lag(d.steady) OVER w AS opens, d.tokens_per_s IS DISTINCT FROM lag(d.tokens_per_s) OVER w AS fresh
     FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates
     WINDOW w AS (PARTITION BY d.run, d.rank ORDER BY d.source, d.line)
 ),
@@ -325,9 +325,7 @@ context AS (  -- a ratio that scatters is no witness: prompts are shared, slots 
 clock AS (
     SELECT run, count(*) AS rows, sum(tokens_per_s * seconds) AS timed, sum(committed) AS committed, median(tokens_per_s) * (1 + count(*) FILTER (coalesce(opens, true))) AS a_second,
         arg_min(source, line) AS source, min(line) AS line
-    FROM interval WHERE steady AND committed > 0
-        AND seconds BETWEEN 0 AND 1.7 * committed / tokens_per_s + 1  -- no line is missing, no clock was set
-    GROUP BY run
+    FROM interval WHERE steady AND fresh AND seconds >= 0 AND committed > 0 GROUP BY run
 ),
 counter AS (  -- the last scrape of a counter, all its labels together
     SELECT run, name, sum(value) AS value, arg_max(source, line) AS source, max(line) AS line FROM (
@@ -376,7 +374,8 @@ entry AS (
         format('the token counter grows by {:.2f} tokens a step over {} steady decode lines, the printed accept length is {:.2f}', ratio * commit_len, rows, commit_len)
     FROM context
     UNION ALL
-    SELECT run, NULL, 'throughput', 'throughput x time', timed, 'steps x batch x accept length', committed, -0.15 * committed - a_second, 0.15 * committed + a_second, rows, source, line,
+    -- too much of it may be lines that are missing from the log
+    SELECT run, NULL, 'throughput', 'throughput x time', timed, 'steps x batch x accept length', committed, -0.15 * committed - a_second, NULL, rows, source, line,
         format('throughput x time makes {:,.0f} tokens over {} steady decode lines, steps x batch x accept length {:,.0f}', timed, rows, committed)
     FROM clock WHERE rows >= 8
     UNION ALL
@@ -392,8 +391,9 @@ entry AS (
 )
 SELECT run, request, account, left_side, left_value, right_side, right_value,
     left_value - right_value AS residual,        -- left less right
-    least, most,                                 -- what the residual may be; NULL: not judged
-    left_value - right_value BETWEEN least AND most AS balanced,
+    least, most,                                 -- what the residual may be; NULL: no bound
+    CASE WHEN least IS NOT NULL OR most IS NOT NULL  -- NULL: shown, not judged
+         THEN coalesce(left_value - right_value >= least, true) AND coalesce(left_value - right_value <= most, true) END AS balanced,
     rows, source, line,                          -- how many rows it stands on, and the first of them
     told                                         -- the entry in words
 FROM entry WHERE left_value IS NOT NULL AND right_value IS NOT NULL;
