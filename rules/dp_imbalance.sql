@@ -32,9 +32,9 @@ WITH spoken AS (
         FROM decode WHERE complete AND running IS NOT NULL AND time IS NOT NULL
     ) WHERE replica IS NOT NULL
 ),
--- Windows as long as it takes a busy rank to speak: three of its intervals, at least some seconds.
+-- Windows in which every busy rank speaks: two of its intervals, at least some seconds.
 pace AS (
-    SELECT run, greatest($window_s, 3 * median(apart)) AS window_s
+    SELECT run, greatest($window_s, 2 * median(apart)) AS window_s
     FROM (SELECT run, epoch(time) - epoch(lag(time) OVER (PARTITION BY run, replica ORDER BY time, line)) AS apart FROM spoken) GROUP BY run
 ),
 -- A rank that has nothing to do says nothing. It counts if it was ever heard of.

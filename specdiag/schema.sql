@@ -419,6 +419,123 @@ CREATE TABLE published (
     source VARCHAR           -- who published it
 );
 
+-- Double-entry book-keeping: what is counted in two places, per request and per run, and whether it
+-- balances. Residues that are no fault have room in `least` and `most`: the token that prefill makes,
+-- what a stop cuts off the last block, a step that was under way, times printed in whole seconds.
+CREATE VIEW ledger AS
+WITH width AS (
+    SELECT run, mode(round(proposed_drafts / verify_steps)) AS width FROM request WHERE verify_steps > 0 AND proposed_drafts > 0 GROUP BY run
+),
+record AS (
+    SELECT r.*, w.width, r.run IN (SELECT run FROM event WHERE kind = 'adaptive') AS adaptive, list_sum(histogram) AS counted_steps,
+        list_sum(list_transform(histogram, lambda h, i: h * (i - 1))) AS counted_drafts
+    FROM request r LEFT JOIN width w USING (run) WHERE r.verify_steps > 0
+),
+kept AS (  -- the same quantity from two kinds of source, each with what it stands for
+    SELECT c.run, c.kind, CASE c.kind WHEN 'decode' THEN 'decode lines' WHEN 'request' THEN 'response records' ELSE 'benchmark' END AS name,
+        sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(steps) AS steps, count(*) AS rows,
+        coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, arg_min(source, line) AS source, min(line) AS line
+    FROM commit_sample c WHERE c.kind IN ('decode', 'request', 'benchmark') GROUP BY c.run, c.kind
+),
+volume AS (
+    SELECT d.run, 'decode' AS kind, sum(d.running * d.commit_len) * any_value(coalesce(r.log_interval, 40)) AS tokens
+    FROM decode d JOIN run r USING (run) WHERE d.complete GROUP BY d.run
+    UNION ALL
+    SELECT run, 'request', sum(completion_tokens) FROM request GROUP BY run
+    UNION ALL
+    SELECT run, 'benchmark', sum(output_tokens) FROM benchmark GROUP BY run
+),
+interval AS (  -- steady decode lines: the same batch from the line before to this one, and no prompt
+    SELECT d.run, d.rank, d.source, d.line, d.steady, d.commit_len, d.tokens_per_s, r.log_interval * d.running * d.commit_len AS committed,
+        CASE WHEN r.page_size = 1 THEN d.tokens - lag(d.tokens) OVER w END AS grown,
+        epoch(d.time) - epoch(lag(d.time) OVER w) AS seconds,
+        NOT lag(d.steady) OVER w AS opens, d.tokens_per_s IS DISTINCT FROM lag(d.tokens_per_s) OVER w AS fresh
+    FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates
+    WINDOW w AS (PARTITION BY d.run, d.rank ORDER BY d.source, d.line)
+),
+context AS (  -- a ratio that scatters is no witness: prompts are shared, slots come in pages
+    SELECT run, count(*) AS rows, sum(grown) AS grown, sum(committed) AS committed, median(grown / committed) AS ratio, median(commit_len) AS commit_len,
+        arg_min(source, line) AS source, min(line) AS line
+    FROM interval WHERE steady AND grown > 0 AND committed > 0 GROUP BY run
+    HAVING count(*) >= 8 AND quantile_cont(grown / committed, 0.75) < 1.15 * quantile_cont(grown / committed, 0.25)
+        AND NOT (ratio > 1.7 AND abs(ratio - round(ratio)) < 0.1)  -- every second, third, ... line of a log
+),
+clock AS (
+    SELECT run, count(*) AS rows, sum(tokens_per_s * seconds) AS timed, sum(committed) AS committed, median(tokens_per_s) * (1 + count(*) FILTER (coalesce(opens, true))) AS a_second,
+        arg_min(source, line) AS source, min(line) AS line
+    FROM interval WHERE steady AND fresh AND seconds >= 0 AND committed > 0 GROUP BY run
+),
+counter AS (  -- the last scrape of a counter, all its labels together
+    SELECT run, name, sum(value) AS value, arg_max(source, line) AS source, max(line) AS line FROM (
+        SELECT run, name, labels, arg_max(value, line) AS value, arg_max(source, line) AS source, max(line) AS line FROM metric
+        WHERE name IN ('sglang:generation_tokens_total', 'vllm:generation_tokens_total', 'vllm:spec_decode_num_accepted_tokens_total', 'vllm:spec_decode_num_draft_tokens_total')
+        GROUP BY run, name, labels
+    ) GROUP BY run, name
+),
+logged AS (
+    SELECT run, sum(accepted_tokens) AS accepted, sum(drafted_tokens) AS drafted, count(*) AS rows FROM acceptance WHERE commit_len IS NOT NULL AND drafted_per_s IS NOT NULL GROUP BY run
+),
+entry AS (
+    SELECT run, request, 'accept length' AS account, 'accept length x steps' AS left_side, accept_len * verify_steps AS left_value, 'completion tokens' AS right_side, completion_tokens::DOUBLE AS right_value,
+        -1 - 0.011 * verify_steps AS least, 0.011 * verify_steps AS most, 1 AS rows, source, line,
+        CASE WHEN abs(accept_len + 1 - completion_tokens / verify_steps) <= 0.011
+             THEN format('accept length {:.3f} lacks the bonus token ({} tokens in {} steps are {:.3f})', accept_len, completion_tokens, verify_steps, completion_tokens / verify_steps)
+             ELSE format('accept length {:.3f}, but {} tokens in {} steps are {:.3f}', accept_len, completion_tokens, verify_steps, completion_tokens / verify_steps) END AS told
+    FROM record WHERE accept_len IS NOT NULL AND completion_tokens > 0
+    UNION ALL
+    SELECT run, request, 'proposed drafts', 'proposed', proposed_drafts, 'steps x width', width * verify_steps, 0, 0, 1, source, line,
+        format('{} drafts proposed in {} steps are {:.2f} a step, elsewhere {:.0f}', proposed_drafts, verify_steps, proposed_drafts / verify_steps, width)
+    FROM record WHERE proposed_drafts IS NOT NULL AND width IS NOT NULL AND NOT adaptive
+    UNION ALL
+    SELECT run, request, 'steps', 'histogram', counted_steps, 'verify count', verify_steps, -1, 1, 1, source, line,
+        format('the histogram counts {:.0f} steps, the record {}', counted_steps, verify_steps)
+    FROM record WHERE counted_steps IS NOT NULL
+    UNION ALL
+    SELECT run, request, 'accepted drafts', 'histogram', counted_drafts, 'accepted drafts', correct_drafts, -0.5, 0.5, 1, source, line,
+        format('the histogram holds {:.0f} accepted drafts, the record {}', counted_drafts, correct_drafts)
+    FROM record WHERE counted_drafts IS NOT NULL AND correct_drafts IS NOT NULL AND abs(counted_steps - verify_steps) <= 1
+    UNION ALL
+    -- the first token is prefill's, and again after each retraction; a block may be cut, and a step be under way
+    SELECT run, request, 'tokens', 'drafts + steps + first token', correct_drafts + verify_steps + 1, 'completion tokens', completion_tokens,
+        -1 - coalesce(retractions, 0), 2 * (width + 1), 1, source, line,
+        format('{} accepted drafts, {} steps and the first token make {} tokens, the record has {}', correct_drafts, verify_steps, correct_drafts + verify_steps + 1, completion_tokens)
+    FROM record WHERE correct_drafts IS NOT NULL AND completion_tokens > 0 AND width IS NOT NULL AND NOT adaptive
+    UNION ALL
+    SELECT a.run, NULL, 'commit length', a.name, a.commit_len, b.name, b.commit_len,
+        -0.08 * least(a.commit_len, b.commit_len) - 4 * sqrt(a.error ** 2 + b.error ** 2), 0.08 * least(a.commit_len, b.commit_len) + 4 * sqrt(a.error ** 2 + b.error ** 2),
+        a.rows + b.rows, a.source, a.line, format('commit length is {:.2f} by the {} and {:.2f} by the {}', a.commit_len, a.name, b.commit_len, b.name)
+    FROM kept a JOIN kept b ON a.run = b.run AND a.kind < b.kind
+    JOIN volume va ON va.run = a.run AND va.kind = a.kind JOIN volume vb ON vb.run = b.run AND vb.kind = b.kind
+    WHERE a.steps >= 200 AND b.steps >= 200 AND least(va.tokens, vb.tokens) >= 0.7 * greatest(va.tokens, vb.tokens)  -- else other traffic is in one of them
+    UNION ALL
+    SELECT run, NULL, 'context growth', 'token counter', ratio * committed, 'steps x batch x accept length', committed, -0.15 * committed, 0.15 * committed, rows, source, line,
+        format('the token counter grows by {:.2f} tokens a step over {} steady decode lines, the printed accept length is {:.2f}', ratio * commit_len, rows, commit_len)
+    FROM context
+    UNION ALL
+    -- too much of it may be lines that are missing from the log
+    SELECT run, NULL, 'throughput', 'throughput x time', timed, 'steps x batch x accept length', committed, -0.15 * committed - a_second, NULL, rows, source, line,
+        format('throughput x time makes {:,.0f} tokens over {} steady decode lines, steps x batch x accept length {:,.0f}', timed, rows, committed)
+    FROM clock WHERE rows >= 8
+    UNION ALL
+    -- A counter lives as long as the server, and a scrape may come before the end: shown, not judged.
+    SELECT c.run, NULL, 'output', 'server counter', c.value, 'client', v.tokens, NULL, NULL, 1, c.source, c.line,
+        format('the server counts {:,.0f} generated tokens, the client received {:,.0f}', c.value, v.tokens)
+    FROM counter c JOIN (SELECT run, max(tokens) AS tokens FROM volume WHERE kind IN ('request', 'benchmark') GROUP BY run) v USING (run) WHERE c.name LIKE '%generation_tokens_total' AND v.tokens > 0
+    UNION ALL
+    SELECT c.run, NULL, CASE WHEN c.name LIKE '%accepted%' THEN 'accepted drafts' ELSE 'drafted tokens' END, 'server counter', c.value, 'log lines',
+        CASE WHEN c.name LIKE '%accepted%' THEN l.accepted ELSE l.drafted END, NULL, NULL, l.rows, c.source, c.line,
+        format('the server counts {:,.0f}, its log lines sum up to {:,}', c.value, CASE WHEN c.name LIKE '%accepted%' THEN l.accepted ELSE l.drafted END)
+    FROM counter c JOIN logged l USING (run) WHERE c.name LIKE 'vllm:spec_decode%'
+)
+SELECT run, request, account, left_side, left_value, right_side, right_value,
+    left_value - right_value AS residual,        -- left less right
+    least, most,                                 -- what the residual may be; NULL: no bound
+    CASE WHEN least IS NOT NULL OR most IS NOT NULL  -- NULL: shown, not judged
+         THEN coalesce(left_value - right_value >= least, true) AND coalesce(left_value - right_value <= most, true) END AS balanced,
+    rows, source, line,                          -- how many rows it stands on, and the first of them
+    told                                         -- the entry in words
+FROM entry WHERE left_value IS NOT NULL AND right_value IS NOT NULL;
+
 -- What the run record of a step trace says, typed.
 CREATE VIEW setting AS
 SELECT run,
