@@ -7,7 +7,7 @@
 --   "Install server, kernel package and torch together, in one command and from one index, so that all carry the same CUDA suffix; a kernel package upgraded alone brings the mismatch back.",
 --   "Where the missing name starts with cu, cuda or nccl: update the driver or that library instead; the Python packages fit each other.",
 -- ]
--- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed"]
+-- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
 WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (

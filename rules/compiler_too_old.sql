@@ -7,7 +7,7 @@
 --   "Or install prebuilt kernels for this architecture, so that nothing is compiled.",
 --   "Leave --mem-fraction-static and --cuda-graph-max-bs alone: memory is not the cause.",
 -- ]
--- explains = ["start_failed", "kernel_missing_for_gpu", "graph_capture_failed"]
+-- explains = ["start_failed", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
 WITH refused AS (
     SELECT run, source, line, type, message, at_start,

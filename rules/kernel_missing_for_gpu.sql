@@ -7,7 +7,7 @@
 --   "Take a build of the kernel package that lists this architecture; check it with `python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'`.",
 --   "Where the message asks for an older architecture than the GPU has, the library is too old to know the card, or TORCH_CUDA_ARCH_LIST is set wrongly: update it, or unset the variable.",
 -- ]
--- explains = ["start_failed", "graph_capture_failed"]
+-- explains = ["start_failed", "graph_capture_failed", "server_died"]
 
 -- Also at the first request: a kernel is looked for when it is needed.
 WITH cause AS (SELECT run, source, line, type, message, at_start FROM problem WHERE cause),

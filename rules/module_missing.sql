@@ -7,7 +7,7 @@
 --   "For a name that cannot be imported, install the version that this release of the server pins (`pip install 'sglang[all]==VERSION'`): upgrading one package alone breaks the next pin.",
 --   "A supervisor that restarts the server repeats the same line: read the first start only.",
 -- ]
--- explains = ["start_failed"]
+-- explains = ["start_failed", "server_died"]
 
 WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (

@@ -21,7 +21,7 @@
 --   { name = "pool", cause = "the KV pool has fewer free slots than the server counts", test = "the same load at half the running limit with the prefix cache off" },
 -- ]
 -- reports  = ["sgl-project/sglang#13765", "sgl-project/sglang#13826", "vllm-project/vllm#8073"]
--- explains = ["start_failed", "peer_lost", "illegal_memory_access", "speculative_assertion"]
+-- explains = ["start_failed", "peer_lost", "illegal_memory_access", "speculative_assertion", "server_died"]
 
 WITH short AS (
     SELECT *, regexp_matches(message, '(?i)(?:prefill|decode) out of memory') AS pool
