@@ -60,7 +60,7 @@ told AS (
 )
 SELECT
     run,
-    CASE WHEN fatal THEN 'critical' ELSE 'high' END AS severity,
+    CASE WHEN fatal THEN 'critical' ELSE 'low' END AS severity,  -- one request's, or somebody started it again
     format('{}{}{}{}{}{}',
         CASE WHEN pool THEN 'the KV pool had no free slots' ELSE 'an allocation failed while serving' END,
         CASE WHEN wanted IS NOT NULL THEN format(': {} wanted{}', wanted, coalesce(', ' || free || ' free', '')) ELSE ': ' || left(message, 140) END,

@@ -226,6 +226,7 @@ judged AS (
         OR b.type LIKE '%EngineDeadError'
         OR (b.type = 'error' AND b.message NOT LIKE '%: error: argument %')
         OR (b.type = 'ValidationError' AND b.message LIKE '%validation error%')  -- the next line tells
+        OR (b.type = 'Fatal Python error' AND b.message LIKE '%Aborted')  -- torch's watchdog ends the process
         OR regexp_matches(b.message, ': (?:CUDA|ROCm|HIP|SYCL) error$')
         OR b.message LIKE '%_soundfile_data%'  -- soundfile looks for a bundled library first
         -- a parent that passes on what a child died of; a peer that is gone; a caller that waited
