@@ -17,7 +17,7 @@
 --   { name = "driver", cause = "the driver or CUDA runtime is too old: the missing name begins with cu", test = "nvidia-smi: its CUDA version is below the suffix of torch" },
 -- ]
 -- reports  = ["sgl-project/sglang#5100", "sgl-project/sglang#18203", "sgl-project/sglang#8131", "sgl-project/sglang#30562"]
--- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed"]
+-- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
 WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (

@@ -17,7 +17,7 @@
 --   { name = "none", cause = "no toolkit is new enough for the card", test = "prebuilt kernels for this architecture: nothing is compiled then" },
 -- ]
 -- reports  = ["ggml-org/llama.cpp#23224"]
--- explains = ["start_failed", "kernel_missing_for_gpu", "graph_capture_failed"]
+-- explains = ["start_failed", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
 WITH refused AS (
     SELECT run, source, line, type, message, at_start,

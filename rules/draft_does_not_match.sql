@@ -20,7 +20,7 @@
 --   { name = "path", cause = "the path or the repository has no such model", test = "`ls` the folder, or download it by hand" },
 -- ]
 -- reports  = ["vllm-project/vllm#11839", "vllm-project/vllm#52816", "vllm-project/vllm#18906", "vllm-project/vllm#17957", "ggml-org/llama.cpp#3812"]
--- explains = ["start_failed", "combination_unsupported", "speculation_never_engages", "draft_never_accepted", "acceptance_low_from_start", "module_missing"]
+-- explains = ["start_failed", "combination_unsupported", "speculation_never_engages", "draft_never_accepted", "acceptance_low_from_start", "module_missing", "server_died"]
 
 WITH drafted AS (  -- the draft model began to load
     SELECT run, source, min(line) AS line, any_value(detail) AS path FROM event WHERE kind = 'weights' AND name = 'draft' GROUP BY run, source
@@ -29,12 +29,14 @@ WITH drafted AS (  -- the draft model began to load
 refused AS (
     SELECT p.run, p.source, p.line, p.type, p.message, p.frames, p.rank, p.fatal AND p.at_start AS fatal, true AS certain
     FROM problem p WHERE p.type = 'draft'
+        -- the loader gives up, too, where there is no memory
+        AND NOT EXISTS (FROM problem m WHERE m.run = p.run AND m.at_start AND m.line < p.line AND regexp_matches(m.message, '(?i)out of memory|failed to allocate'))
 ),
 cause AS (
     SELECT p.run, p.source, p.line, p.type, p.message, p.frames, p.rank, true,
         regexp_matches(p.frames, '(?i)(?:draft|eagle|dflash|dspark|ddtree|nextn|mtp|medusa|standalone|multi_layer|speculator)[a-z0-9_]*\.py:|:(?:_?init_draft|load_draft|_load_draft|init_drafter|load_drafter)[a-z_]*')
             OR coalesce(d.line < p.line, false)
-            OR regexp_matches(p.message, '(?i)\b(?:draft(?:er)?|speculator|eagle3?|mtp|dflash)\b.{0,60}(?:vocab|hidden|mismatch|match|checkpoint|weights?|config|load|architecture)|(?:vocab\w*|hidden.?size|weights?|checkpoint|architecture).{0,60}\b(?:draft(?:er)?|speculator|eagle3?|dflash)\b') AS certain
+            OR regexp_matches(p.message, '(?i)\b(?:draft(?:er)?|speculator|eagle3?|mtp|dflash)\b.{0,60}(?:vocab|hidden|mismatch|match|checkpoint|weights?|config|load|architecture)|(?:vocab\w*|hidden.?size|weights?|checkpoint|architecture).{0,60}\b(?:draft(?:er)?|speculator|eagle3?|dflash)\b|architectures? .{0,12}(?:\w*(?:draft|eagle|dflash|dspark|medusa|speculator|mtp)\w*)') AS certain
     FROM problem p LEFT JOIN drafted d ON d.run = p.run AND d.source = p.source
     WHERE p.cause AND p.at_start AND p.type NOT IN ('draft', 'ImportError', 'ModuleNotFoundError', 'OutOfMemoryError', 'MemoryError', 'KeyboardInterrupt', 'Killed', 'nvcc', 'ptxas')
         AND NOT regexp_matches(p.message, '(?i)out of memory|not enough memory|mem.fraction|allocate|undefined symbol|no module named|compute capability|\bsm_?[0-9]{2,3}\b|no kernel image|NCCL|illegal memory|device-side')
@@ -51,6 +53,7 @@ mismatch AS (
     FROM (FROM refused UNION ALL FROM cause)
     WHERE certain AND (type = 'draft' OR type = 'error loading model'
         OR regexp_matches(frames, '(?i):(?:load_weights?|load_model|weight_loader|\w*weight_loader\w*|get_model|_initialize_model|load_draft\w*|from_pretrained|get_config|__post_init__|_load_\w+|set_embed\w*|init_lm_head\w*)')
+        OR (type = 'AttributeError' AND regexp_matches(message, 'object has no attribute'))
         OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json'))
 ),
 first AS (

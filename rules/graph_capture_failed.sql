@@ -19,7 +19,7 @@
 --   { name = "shape", cause = "a buffer is sized for one token a request, or for another number of drafted tokens", test = "--speculative-num-draft-tokens and steps of the documentation's example, page size 1: captured" },
 -- ]
 -- reports  = ["sgl-project/sglang#35437", "sgl-project/sglang#35275", "sgl-project/sglang#10106", "sgl-project/sglang#39173", "vllm-project/vllm#48749"]
--- explains = ["start_failed", "speculative_assertion"]
+-- explains = ["start_failed", "speculative_assertion", "server_died"]
 
 WITH cause AS (SELECT * FROM problem WHERE cause AND at_start),
 -- The last capture of the rank that began before it, and did not end.

@@ -17,7 +17,7 @@
 --   { name = "backend", cause = "the backend that was chosen is for another family of cards", test = "--attention-backend triton for target and draft" },
 -- ]
 -- reports  = ["sgl-project/sglang#24633", "sgl-project/sglang#35080", "sgl-project/sglang#13061"]
--- explains = ["start_failed", "graph_capture_failed"]
+-- explains = ["start_failed", "graph_capture_failed", "server_died"]
 
 -- Also at the first request: a kernel is looked for when it is needed.
 WITH cause AS (SELECT run, source, line, type, message, at_start FROM problem WHERE cause),

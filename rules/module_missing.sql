@@ -17,7 +17,7 @@
 --   { name = "version", cause = "the package is older or newer than the server expects", test = "pip install SERVER==VERSION, so that all pins are met at once" },
 -- ]
 -- reports  = ["sgl-project/sglang#2166", "sgl-project/sglang#21722", "sgl-project/sglang#6160", "sgl-project/sglang#10891"]
--- explains = ["start_failed"]
+-- explains = ["start_failed", "server_died"]
 
 WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (

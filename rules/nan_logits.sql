@@ -20,7 +20,7 @@
 --   { name = "kernel", cause = "an attention or sampling kernel fails at this width or context", test = "another attention backend, everything else alike" },
 -- ]
 -- reports  = ["sgl-project/sglang#32968", "sgl-project/sglang#19897", "sgl-project/sglang#14369", "sgl-project/sglang#33187"]
--- explains = ["illegal_memory_access", "start_failed", "peer_lost", "speculative_assertion", "acceptance_too_perfect", "draft_never_accepted"]
+-- explains = ["illegal_memory_access", "start_failed", "peer_lost", "speculative_assertion", "acceptance_too_perfect", "draft_never_accepted", "server_died"]
 
 WITH said AS (
     SELECT run, source, line, time, rank, detail AS text FROM event

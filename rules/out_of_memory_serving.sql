@@ -21,7 +21,7 @@
 --   { name = "pool", cause = "the KV pool has fewer free slots than the server counts", test = "the same load at half the running limit with the prefix cache off" },
 -- ]
 -- reports  = ["sgl-project/sglang#13765", "sgl-project/sglang#13826", "vllm-project/vllm#8073"]
--- explains = ["start_failed", "peer_lost", "illegal_memory_access", "speculative_assertion"]
+-- explains = ["start_failed", "peer_lost", "illegal_memory_access", "speculative_assertion", "server_died"]
 
 WITH short AS (
     SELECT *, regexp_matches(message, '(?i)(?:prefill|decode) out of memory') AS pool
@@ -60,7 +60,7 @@ told AS (
 )
 SELECT
     run,
-    CASE WHEN fatal THEN 'critical' ELSE 'high' END AS severity,
+    CASE WHEN fatal THEN 'critical' ELSE 'low' END AS severity,  -- one request's, or somebody started it again
     format('{}{}{}{}{}{}',
         CASE WHEN pool THEN 'the KV pool had no free slots' ELSE 'an allocation failed while serving' END,
         CASE WHEN wanted IS NOT NULL THEN format(': {} wanted{}', wanted, coalesce(', ' || free || ' free', '')) ELSE ': ' || left(message, 140) END,

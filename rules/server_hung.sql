@@ -1,7 +1,7 @@
 -- title    = "The server stopped making progress while requests were running"
 -- severity = "critical"
 -- needs    = { event = ["kind"], decode = [], prefill = [], problem = [], config = [], run = ["ended"] }
--- applies  = "server AND served"
+-- applies  = "server AND ended IS NOT NULL"
 -- why      = "A scheduler that decodes reports every few seconds. Silence with requests in the batch means that a kernel spins, that ranks wait for each other, or that one of them is gone; what is logged afterwards (health checks, NCCL errors, dead engines) only says that somebody noticed."
 -- fix      = [
 --   "Compare the stacks of all ranks at that time (py-spy dump --native): the same frame everywhere is a kernel that spins, different frames are ranks that disagree.",
@@ -22,7 +22,7 @@
 --   { name = "transfer", cause = "a prefill or decode node, or a cache, waits for one that is gone", test = "the same requests on one node without separation" },
 -- ]
 -- reports  = ["sgl-project/sglang#33549", "sgl-project/sglang#35822", "sgl-project/sglang#33642", "vllm-project/vllm#44185", "vllm-project/vllm#41402", "sgl-project/sglang#22511"]
--- explains = ["peer_lost", "start_failed", "illegal_memory_access", "speculative_assertion", "out_of_memory_serving"]
+-- explains = ["peer_lost", "start_failed", "illegal_memory_access", "speculative_assertion", "out_of_memory_serving", "server_died"]
 -- params   = { silence_s = 30.0, intervals = 10.0, stall_s = 120.0, stall_intervals = 30.0, windows = 6 }
 
 -- Every report and every prompt. A window of vLLM in which requests ran and not one token came of
@@ -107,7 +107,7 @@ main AS (
 stacks AS (SELECT run, count(*) AS dumps, count(DISTINCT call) AS calls, mode(call) AS call FROM main GROUP BY run),
 silent AS (
     SELECT run, l.last, n.*, f.windows, f.span_s, f.place AS frozen_place, f.usage_moved, u.interval_s, u.reports, greatest(coalesce(b.running, 0), coalesce(f.running, 0)) AS running,
-        greatest(epoch(coalesce(CASE WHEN n.what = 'health check' THEN n.first_time ELSE n.last_time END, f.time) - l.last.time), coalesce(epoch(f.time - l.last.time), 0)) AS silence_s, d.place AS death, s.dumps, s.calls, s.call,
+        greatest(CASE WHEN list_contains(n.kinds, 'collective timeout') THEN n.limit_s ELSE 0 END, epoch(coalesce(CASE WHEN n.what = 'health check' THEN n.first_time ELSE n.last_time END, f.time) - l.last.time), coalesce(epoch(f.time - l.last.time), 0)) AS silence_s, d.place AS death, s.dumps, s.calls, s.call,
         round(2 * date_diff('second', l.last.time::TIME, n.heartbeat) / 3600.0) / 2 AS hours
     FROM (SELECT run FROM run)
     LEFT JOIN last l USING (run) LEFT JOIN noticed n USING (run) LEFT JOIN frozen f USING (run) LEFT JOIN usual u USING (run) LEFT JOIN batch b USING (run)

@@ -21,7 +21,7 @@
 --   { name = "overlap", cause = "the overlapped scheduler uses the state of a step that is not done", test = "--disable-overlap-schedule: survives" },
 -- ]
 -- reports  = ["sgl-project/sglang#13590", "sgl-project/sglang#3574", "ggml-org/llama.cpp#22105", "sgl-project/sglang#24215", "vllm-project/vllm#36122"]
--- explains = ["start_failed", "peer_lost"]
+-- explains = ["start_failed", "peer_lost", "server_died"]
 
 WITH cause AS (
     SELECT p.*, r.speculates FROM problem p JOIN run r USING (run)
@@ -65,7 +65,7 @@ SELECT
         CASE WHEN spec_frame <> innermost THEN ', called from ' || spec_frame ELSE '' END,
         CASE WHEN last IS NOT NULL THEN format('; last report: {} running{}{}', last.running, CASE WHEN last.ctx_len IS NOT NULL THEN format(', {:,} tokens of context', round(last.ctx_len)::BIGINT) ELSE '' END,
                 CASE WHEN last.accept_len IS NOT NULL THEN format(', accept length {:.2f}', last.accept_len) ELSE '' END)
-             ELSE '; no step was reported before it' END) AS message,
+             WHEN prompt_place IS NOT NULL AND speculates AND NOT type LIKE 'GGML%' THEN '; no step was reported before it' ELSE '' END) AS message,
     list_filter([CASE WHEN regexp_matches(message, '(?i)max.?position|position|exceed|too long|longer than|maximum|context') THEN 'limit' END,
                  CASE WHEN regexp_matches(message, '(?i)hidden|Expected size [0-9]+ but got') THEN 'pair' END,
                  CASE WHEN regexp_matches(frames, 'overlap|_v2\.py') THEN 'overlap' END], lambda one: one IS NOT NULL) AS causes,

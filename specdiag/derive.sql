@@ -344,9 +344,12 @@ judged AS (
             'ConnectionRefusedError', 'CancelledError', 'collective operation timeout', 'terminate called', 'Aborted', 'core dumped')
         OR b.type LIKE '%EngineDeadError'
         OR (b.type = 'error' AND b.message NOT LIKE '%: error: argument %')
+        OR (b.type = 'ValidationError' AND b.message LIKE '%validation error%')  -- the next line tells
+        OR (b.type = 'Fatal Python error' AND b.message LIKE '%Aborted')  -- torch's watchdog ends the process
+        OR regexp_matches(b.message, ': (?:CUDA|ROCm|HIP|SYCL) error$')
         OR b.message LIKE '%_soundfile_data%'  -- soundfile looks for a bundled library first
         -- a parent that passes on what a child died of; a peer that is gone; a caller that waited
-        OR regexp_matches(b.message, '(?i)see (?:root cause|stack trace|the stack trace)|stack trace above|root cause above|initialization failed due to|Engine process failed to start|Connection (?:closed|reset) by peer|remote process exited|ncclRemoteError|recvValue failed|recvBytes|Broken pipe|RPC call to \w+ timed out|^cancelled$|Rank \w+ scheduler is dead|child process.{0,30}(?:failed|died)')
+        OR regexp_matches(b.message, '(?i)Watchdog caught collective|see (?:root cause|stack trace|the stack trace)|stack trace above|root cause above|initialization failed due to|Engine process failed to start|Connection (?:closed|reset) by peer|remote process exited|ncclRemoteError|recvValue failed|recvBytes|Broken pipe|RPC call to \w+ timed out|^cancelled$|Rank \w+ scheduler is dead|child process.{0,30}(?:failed|died)')
         OR (b.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce({'place': b.place, 'line': b.line} < l.last_progress, false)) AS follows,
         coalesce(b.crashed, false) OR coalesce({'place': b.place, 'line': b.line} < l.died, false)
         OR b.type IN ('terminate called', 'what', 'Segmentation fault', 'Fatal Python error', 'Aborted', 'core dumped', 'Killed', 'GGML_ASSERT',
