@@ -28,7 +28,7 @@ WITH judged AS (
     SELECT *, host_gap_ms / window_ms AS share, launches / nullif(steps, 0) AS launches_per_step
     FROM profile
     WHERE window_ms > 0 AND host_gap_ms IS NOT NULL
-        AND CASE WHEN steps > 0 THEN steps >= $steps AND kernels >= 5 * steps ELSE kernels >= $kernels END
+        AND CASE WHEN steps > 0 THEN steps >= $steps ELSE kernels >= $kernels END
 ),
 worst AS (SELECT * FROM judged QUALIFY row_number() OVER (PARTITION BY run ORDER BY share DESC, source, device) = 1),
 cited AS (

@@ -252,7 +252,10 @@ HAVING max(value) FILTER (name = 'spec_accept_length') >= 1
 
 -- Where nothing speculates, clients write -1, 0 or 1 for the accept length.
 UPDATE benchmark SET
-    accept_len = CASE WHEN accept_len > 0 AND NOT coalesce(draft_tokens = 0, false) THEN accept_len END,
+    accept_len = CASE
+        WHEN accept_len > 0 AND NOT coalesce(draft_tokens = 0, false) THEN accept_len
+        WHEN accept_len IS NULL AND draft_tokens > 0 THEN request_tokens_per_s * step_ms / 1000  -- how such a client made the rate
+    END,
     algorithm = CASE WHEN draft_tokens = 0 THEN 'NONE' ELSE algorithm END,
     tokens_per_s = coalesce(tokens_per_s, request_tokens_per_s * max_concurrency),
     step_ms = coalesce(step_ms, 1000 * step_s),

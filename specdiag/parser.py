@@ -220,7 +220,14 @@ def _event(entry: dict[str, Any], format: str) -> Event:
 
 
 def _patterns(parser: Parser) -> list[str]:
-    found = [*parser.stages.values(), parser.record, parser.prefix, *parser.wrappers, *parser.known, *parser.block]
+    found = [
+        *parser.stages.values(),
+        parser.record,
+        parser.prefix,
+        *parser.wrappers,
+        *parser.known,
+        *parser.block,
+    ]
     if parser.format == "lines":
         found += list(parser.recognise)
         for event in parser.events:

@@ -188,6 +188,7 @@ def _known(budget: _Budget) -> dict[str, Any]:
     }
     for home in ("numpy.core.multiarray", "numpy._core.multiarray"):
         calls |= {f"{home}.scalar": scalar, f"{home}._reconstruct": lambda *_: Array(budget)}
+
     def buffer(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: Any) -> Array:
         made = Array(budget)
         data = bytes(data) if isinstance(data, bytearray) else data

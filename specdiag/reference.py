@@ -93,7 +93,9 @@ def _results(data: Any) -> Iterator[dict[str, Any]]:
             "temperature": arguments.get("temperature"),
             "attention_backend": settings.get("target_attn_implementation"),
         }
-        known = {key: str(value)[:LONGEST_NAME] for key, value in known.items() if value is not None}
+        known = {
+            key: str(value)[:LONGEST_NAME] for key, value in known.items() if value is not None
+        }
         yield {"record": "run", "arm": name, **known}
         for number, answer in answers:
             yield from _answer(arm, str(number), answer)

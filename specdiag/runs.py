@@ -53,7 +53,9 @@ class File:
 
     @property
     def stem(self) -> str:
-        return re.sub(r"\.(?:log|txt|jsonl?|ndjson|out|err|csv|parquet|prom|pt|pkl)$", "", self.series)
+        return re.sub(
+            r"\.(?:log|txt|jsonl?|ndjson|out|err|csv|parquet|prom|pt|pkl)$", "", self.series
+        )
 
 
 def assign(files: list[File], parts: list[Part]) -> list[tuple[Part, str, int]]:

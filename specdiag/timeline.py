@@ -19,9 +19,15 @@ import polars as pl
 from specdiag.parser import Parsed, Parser
 
 LONGEST_EVENT = 1 << 20  # characters; a longer one is broken
+LONGEST_NAME = 200
+NEAR = 400  # characters; within these an event says what kind of event it is
+SHOWN = 5  # broken events that are kept for the report
+MOST_BROKEN = 10_000  # more, and it is no trace
+MOST_DEVICES = 64
 PAUSE = 3.0  # steps without work: nobody asked for any
 PAUSE_MS = 50.0  # the same where no step is marked
 SHORTEST_MS = 10.0  # and never shorter than this
+BETWEEN = re.compile(r"[\s,]*")  # events
 CITED = 4  # gaps of a device that are kept, the longest
 WORK = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "concurrent_kernel"}
 RUNTIME = {"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime"}
@@ -29,6 +35,10 @@ MARKS = {"user_annotation", "gpu_user_annotation"}
 LAUNCH = re.compile(r"launch|enqueue", re.IGNORECASE)
 GRAPH = re.compile(r"graph\w*launch", re.IGNORECASE)
 WAIT = re.compile(r"synchronize|streamwait|eventquery", re.IGNORECASE)
+LAUNCHES, GRAPHS, WAITS, OTHER = 1, 2, 3, 0  # kinds of calls
+TYPES = {
+    "steps": pl.Int64, "host_gap_ms": pl.Float64, "pause_ms": pl.Float64, "step_ms": pl.Float64,
+}  # fmt: skip
 STEPS = ("verify", "decode", "step")  # what counts the steps, the first that is marked
 
 
@@ -42,34 +52,31 @@ class Reader:
         self.quotes: dict[int, str] = {}  # what these events say
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
         self._scan = json.JSONDecoder().raw_decode
-        self._text, self._place, self._inside, self._done = "", 0, False, False
+        self._text, self._opens = "", ""  # what is still looked at; how the file begins
+        self._place, self._inside, self._done = 0, False, False
+        self._lost = 0
         self._line, self._counted, self._at = 1, 0, 1  # of the text so far, and of the event
         self._names: dict[str, int] = {}
         self._stacks = False
-        number, real = "q", "d"
-        self._work = {"line": array(number), "nth": array(number), "device": array(number),
-                      "stream": array(number), "call": array(number), "name": array(number),
-                      "start": array(real), "length": array(real)}  # fmt: skip
-        self._calls = {"call": array(number), "thread": array(number), "kind": array(number),
-                       "start": array(real), "length": array(real)}  # fmt: skip
-        self._marks = {"line": array(number), "nth": array(number), "stage": array(number),
-                       "place": array(number), "lane": array(number), "own": array(number),
-                       "name": array(number), "start": array(real), "length": array(real)}  # fmt: skip
+        self._work = _columns("line", "nth", "device", "stream", "call", "name")
+        self._calls = _columns("call", "thread", "kind")
+        self._marks = _columns("line", "nth", "stage", "place", "lane", "own", "name")
 
     def feed(self, data: bytes, last: bool = False) -> None:
         """More bytes of the file."""
         if self._done:
             return
+        self._line += self._text.count("\n", self._counted, self._place)
         self._text = self._text[self._place :] + self._decoder.decode(data, last)
-        self._counted -= self._place
-        self._place = 0
+        self._place = self._counted = 0
         for event in self._events(last):
             self._take(event)
 
     def _events(self, last: bool) -> Iterator[dict[str, Any]]:
         text = self._text
         if not self._inside:
-            found = re.match(r"\s*\[", text) or re.search(r'"traceEvents"\s*:\s*\[', text)
+            self._opens = self._opens or text.lstrip()[:1]
+            found = re.search(r"\[" if self._opens == "[" else r'"traceEvents"\s*:\s*\[', text)
             if not found:
                 self._place = max(0, len(text) - 64)
                 return
@@ -82,10 +89,6 @@ class Reader:
                     self._place = start  # the rest of it comes with the next bytes
                     return
                 self._broken(start)
-                self._place = start + 1
-                while (at := text.find("{", self._place)) >= 0 and '"ph"' not in text[at : at + 400]:
-                    self._place = at + 1
-                self._place = at if at >= 0 else len(text)
                 continue
             self._place = end
             self._line += text.count("\n", self._counted, start)
@@ -99,7 +102,9 @@ class Reader:
 
     def _next(self) -> int:
         """Where the next event starts; -1 at the end of the text, or of the list."""
-        found = re.compile(r"[\s,]*").match(self._text, self._place)
+        if self._done:
+            return -1
+        found = BETWEEN.match(self._text, self._place)
         start = found.end() if found else self._place
         if self._text[start : start + 1] == "{":
             return start
@@ -111,166 +116,194 @@ class Reader:
         return -1
 
     def _broken(self, start: int) -> None:
+        """Go on at the next bracket that looks like an event's."""
+        text = self._text
         self.parsed.lines += 1
-        line = self._line + self._text.count("\n", self._counted, start)
-        if len(self.parsed.strangers) < 5:
-            self.parsed.strangers.append((line, self._text[start : start + 80]))
+        self._lost += 1
+        if len(self.parsed.strangers) < SHOWN:
+            line = self._line + text.count("\n", self._counted, start)
+            self.parsed.strangers.append((line, text[start : start + 80]))
+        at = text.find("{", start + 1)
+        while at >= 0 and '"ph"' not in text[at : at + NEAR]:
+            at = text.find("{", at + 1)
+        self._place = at if at >= 0 else len(text)
+        self._done = self._lost > MOST_BROKEN
 
     def _take(self, event: dict[str, Any]) -> None:
         kind = str(event.get("cat", "")).lower()
         if kind == "python_function":
             self._stacks = True
-            return
         if event.get("ph") != "X" or kind not in WORK | RUNTIME | MARKS:
             return
-        given = event.get("args")
-        details = given if isinstance(given, dict) else {}
         start, length = _number(event.get("ts")), _number(event.get("dur", 0))
         if start is None or length is None or length < 0:
             return
-        name = str(event.get("name", ""))
+        details = event.get("args")
+        details = details if isinstance(details, dict) else {}
+        place, lane, name = event.get("pid"), event.get("tid"), str(event.get("name", ""))
+        call = details.get("correlation")
+        call = call if isinstance(call, int) and 0 <= call < 1 << 62 else -1
+        when = {"start": start, "length": length}
+        where = {"line": self._at, "nth": self.parsed.lines, "name": self._id(name)}
         if kind in WORK:
-            device = details.get("device", event.get("pid"))
-            stream = details.get("stream", event.get("tid"))
-            self._put(
-                self._work, line=self._at, nth=self.parsed.lines, device=self._id(device),
-                stream=self._id(stream), call=_whole(details.get("correlation")),
-                name=self._id(name[:200]), start=start, length=length,
-            )  # fmt: skip
+            device = self._id(details.get("device", place))
+            stream = self._id(details.get("stream", lane))
+            _put(self._work, **where, device=device, stream=stream, call=call, **when)
         elif kind in RUNTIME:
-            what = 2 if GRAPH.search(name) else 1 if LAUNCH.search(name) else 3 if WAIT.search(name) else 0
-            self._put(
-                self._calls, call=_whole(details.get("correlation")), thread=self._id(event.get("tid")),
-                kind=what, start=start, length=length,
-            )  # fmt: skip
+            _put(self._calls, call=call, thread=self._id(lane), kind=_kind(name), **when)
         elif (stage := self._stage(name)) is not None:
-            self._put(
-                self._marks, line=self._at, nth=self.parsed.lines, stage=self._id(stage),
-                place=self._id(event.get("pid")), lane=self._id(event.get("tid")),
-                own=int(kind.startswith("gpu")), name=self._id(name[:200]), start=start, length=length,
-            )  # fmt: skip
+            own = int(kind.startswith("gpu"))
+            where |= {"stage": self._id(stage), "place": self._id(place), "lane": self._id(lane)}
+            _put(self._marks, **where, own=own, **when)
 
     def _stage(self, name: str) -> str | None:
         return next((stage for stage, pattern in self.stages if pattern.search(name)), None)
 
-    def _put(self, columns: dict[str, array[Any]], **values: float) -> None:
-        for column, value in values.items():
-            columns[column].append(value)
-
     def _id(self, value: Any) -> int:
-        return self._names.setdefault(str(value), len(self._names))
+        return self._names.setdefault(str(value)[:LONGEST_NAME], len(self._names))
 
     def finish(self) -> Parsed:
         """The rows of the whole trace."""
         self.feed(b"", last=True)
-        texts = pl.DataFrame({"text": list(self._names)}, schema={"text": pl.String})
-        texts = texts.with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
-        self._texts = dict(texts.iter_rows())
-        work, calls, marks = (pl.DataFrame({k: list(v) for k, v in one.items()}, schema=_schema(one))
-                              for one in (self._work, self._calls, self._marks))  # fmt: skip
+        self._texts = dict(enumerate(self._names))
+        work, calls, marks = map(_frame, (self._work, self._calls, self._marks))
         self.counted = self._line * 2 < self.parsed.lines
         if self.counted:
             work = work.with_columns(line=pl.col("nth"))
             marks = marks.with_columns(line=pl.col("nth"))
-        for (device,), mine in work.group_by("device", maintain_order=True):
-            self._device(int(str(device)), mine.sort("start"), calls, marks)
+        for device in work.get_column("device").unique(maintain_order=True)[:MOST_DEVICES]:
+            mine = work.filter(pl.col("device") == device).sort("start")
+            self._device(device, mine, calls, marks)
         return self.parsed
 
-    def _device(self, device: int, work: pl.DataFrame, calls: pl.DataFrame, marks: pl.DataFrame) -> None:
-        end = (pl.col("start") + pl.col("length")).cum_max()
-        launched = calls.filter(pl.col("call") >= 0).unique("call", keep="first")
-        launched = launched.select("call", "thread", launched_at="start")
-        work = work.join(launched, on="call", how="left", maintain_order="left").with_columns(
-            free=end.shift(1), before=pl.col("name").shift(1)
-        )
-        gaps = work.with_columns(gap=pl.col("start") - pl.col("free")).filter(pl.col("gap") > 0)
-        gaps = gaps.with_columns(host=pl.col("launched_at") >= pl.col("free"))
+    def _device(
+        self, device: int, work: pl.DataFrame, calls: pl.DataFrame, marks: pl.DataFrame
+    ) -> None:
+        """The rows of one device; `work` is sorted by time."""
+        name = pl.lit(self._texts[device]).alias("device")
+        work = _launched(work, calls)
         stages = self._stages_of(device, work, marks)
         steps, step_ms = _steps(stages, marks, self._texts)
-        pause = max(SHORTEST_MS, PAUSE * step_ms) if step_ms else PAUSE_MS
-        idle = gaps.filter(pl.col("gap") > 1000 * pause)
-        gaps = gaps.filter(pl.col("gap") <= 1000 * pause)
-        first = float(work.get_column("start")[0])
-        last = float((work.get_column("start") + work.get_column("length")).max() or first)  # type: ignore[arg-type]
-        window = (last - first - float(idle.get_column("gap").sum())) / 1000
-        gap_ms = float(gaps.get_column("gap").sum()) / 1000
-        mine = set(work.get_column("thread").drop_nulls())
-        here = calls.filter(pl.col("thread").is_in(list(mine)), pl.col("start").is_between(first - 1e4, last))
-        waits = here.filter(pl.col("kind") == 3)
-        known = work.get_column("launched_at").count()
+        pause = 1000 * (max(SHORTEST_MS, PAUSE * step_ms) if step_ms else PAUSE_MS)
+        waits = work.with_columns(gap=pl.col("start") - pl.col("free")).filter(pl.col("gap") > 0)
+        waits = waits.with_columns(host=pl.col("launched_at") >= pl.col("free"))
+        idle, gaps = waits.filter(pl.col("gap") > pause), waits.filter(pl.col("gap") <= pause)
+        first = work.get_column("start")[0]
+        last = work.select((pl.col("start") + pl.col("length")).max()).item()
+        window, gap_ms = last - first - _sum(idle, "gap"), _sum(gaps, "gap")
+        mine = work.get_column("thread").drop_nulls().unique().to_list()
+        here = calls.filter(
+            pl.col("thread").is_in(mine), pl.col("start").is_between(first - 1e4, last)
+        )
+        known = work.get_column("launched_at").count() * 2 > work.height
         row = {
-            "line": int(work.get_column("line")[0]), "device": self._texts[device], "window_ms": window,
-            "busy_ms": window - gap_ms, "gap_ms": gap_ms,
-            "host_gap_ms": float(gaps.filter("host").get_column("gap").sum()) / 1000 if known * 2 > work.height else None,
-            "pause_ms": float(idle.get_column("gap").sum()) / 1000, "kernels": work.height,
-            "launches": here.filter(pl.col("kind").is_in([1, 2])).height,
-            "graph_launches": here.filter(pl.col("kind") == 2).height,
-            "wait_ms": float(waits.get_column("length").sum()) / 1000,
-            "steps": steps or None, "step_ms": step_ms, "stacks": self._stacks,
-        }  # fmt: skip
-        row = {key: round(one, 6) if isinstance(one, float) else one for key, one in row.items()}
-        self.parsed.add("profile", pl.DataFrame([row], schema_overrides=_REAL))
-        self._quote(work.head(1), None)
+            "line": work.get_column("line")[0],
+            "window_ms": window / 1000,
+            "busy_ms": (window - gap_ms) / 1000,
+            "gap_ms": gap_ms / 1000,
+            "host_gap_ms": _sum(gaps.filter("host"), "gap") / 1000 if known else None,
+            "pause_ms": _sum(idle, "gap") / 1000,
+            "kernels": work.height,
+            "launches": here.filter(pl.col("kind").is_in([LAUNCHES, GRAPHS])).height,
+            "graph_launches": here.filter(pl.col("kind") == GRAPHS).height,
+            "wait_ms": _sum(here.filter(pl.col("kind") == WAITS), "length") / 1000,
+            "steps": steps or None,
+            "step_ms": step_ms,
+            "stacks": self._stacks,
+        }
+        self._add("profile", pl.DataFrame([row], schema_overrides=TYPES).with_columns(name))
+        self._quote(work.head(1))
         longest = gaps.sort("gap", descending=True).head(CITED).sort("line")
-        self.parsed.add(
-            "profile_gap",
-            longest.select(
-                "line", pl.lit(self._texts[device]).alias("device"),
-                at_ms=((pl.col("free") - first) / 1000).round(6),
-                gap_ms=(pl.col("gap") / 1000).round(6), host=pl.col("host"),
-                before=pl.col("before").replace_strict(self._texts, default=None, return_dtype=pl.String),
-                after=pl.col("name").replace_strict(self._texts, default=None, return_dtype=pl.String),
-            ),
-        )  # fmt: skip
-        self._quote(longest, "gap")
-        if stages.height:
-            self.parsed.add("profile_stage", stages.with_columns(device=pl.lit(self._texts[device])))
+        cited = longest.select(
+            "line",
+            "host",
+            at_ms=(pl.col("free") - first) / 1000,
+            gap_ms=pl.col("gap") / 1000,
+            before=self._named("before"),
+            after=self._named("name"),
+        )
+        self._add("profile_gap", cited.with_columns(name))
+        self._quote(longest)
+        self._add("profile_stage", stages.with_columns(name))
+
+    def _add(self, table: str, rows: pl.DataFrame) -> None:
+        self.parsed.add(table, rows.with_columns(pl.selectors.float().round(6)))
+
+    def _named(self, column: str) -> pl.Expr:
+        return pl.col(column).replace_strict(self._texts, default=None, return_dtype=pl.String)
 
     def _stages_of(self, device: int, work: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
-        """What each stage took: its ranges on the device, or else those of the host that launched it."""
+        """What each stage took: its ranges on the device, or those of the host that launched it."""
         own = marks.filter(pl.col("own") == 1, pl.col("place") == device)
+        on_device = own.height > 0
+        by, lane = ("start", "stream") if on_device else ("launched_at", "thread")
+        work = work.drop_nulls(by).sort(by)
         rows = []
-        for (stage,), mine in (own if own.height else marks.filter(pl.col("own") == 0)).group_by(
+        for (stage,), ranges in (own if on_device else marks.filter(pl.col("own") == 0)).group_by(
             "stage", maintain_order=True
         ):
-            mine = mine.sort("start")
-            ranges = mine.select(begin="start", until=pl.col("start") + pl.col("length"), lane="lane")
-            by, lane = ("start", "stream") if own.height else ("launched_at", "thread")
-            inside = (
-                work.drop_nulls(by).sort(by)
-                .join_asof(ranges, left_on=by, right_on="begin", by_left=lane, by_right="lane",
-                           strategy="backward", check_sortedness=False)
-                .filter(pl.col(by) < pl.col("until"))
-            )  # fmt: skip
+            ranges = ranges.sort("start")
+            until = (pl.col("start") + pl.col("length")).alias("until")
+            bounds = ranges.select(pl.col("start").alias("begin"), until, "lane")
+            inside = work.join_asof(
+                bounds, left_on=by, right_on="begin", by_left=lane, by_right="lane",
+                check_sortedness=False,
+            ).filter(pl.col(by) < pl.col("until"))  # fmt: skip
             rows.append({
-                "line": int(mine.get_column("line")[0]), "stage": self._texts[int(str(stage))],
-                "name": self._texts[int(mine.get_column("name")[0])], "ranges": mine.height,
-                "range_ms": float(mine.get_column("length").sum()) / 1000,
-                "kernel_ms": float(inside.get_column("length").sum()) / 1000,
-                "kernels": inside.height, "on_device": bool(own.height),
+                "line": ranges.get_column("line")[0], "stage": self._texts[int(str(stage))],
+                "name": self._texts[ranges.get_column("name")[0]], "ranges": ranges.height,
+                "range_ms": _sum(ranges, "length") / 1000,
+                "kernel_ms": _sum(inside, "length") / 1000, "kernels": inside.height,
+                "on_device": on_device,
             })  # fmt: skip
-            self._quote(mine.head(1), None)
-        return pl.DataFrame(rows, schema_overrides=_REAL) if rows else pl.DataFrame()
+            self._quote(ranges.head(1))
+        return pl.DataFrame(rows, schema_overrides=TYPES) if rows else pl.DataFrame()
 
-    def _quote(self, rows: pl.DataFrame, gap: str | None) -> None:
+    def _quote(self, rows: pl.DataFrame) -> None:
         for row in rows.iter_rows(named=True):
             said = {"name": self._texts[row["name"]], "ts": row["start"], "dur": row["length"]}
-            text = json.dumps(said)
-            if gap:
-                text += f"  after {row['gap'] / 1000:.3f} ms without work"
-            self.quotes[row["line"]] = text
+            gap = f"  after {row['gap'] / 1000:.3f} ms without work" if "gap" in row else ""
+            self.quotes[row["line"]] = json.dumps(said) + gap
 
 
-_REAL = {name: pl.Float64 for name in (
-    "window_ms", "busy_ms", "gap_ms", "host_gap_ms", "pause_ms", "wait_ms", "step_ms", "range_ms", "kernel_ms",
-)} | {"steps": pl.Int64}  # fmt: skip
+def _launched(work: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Work with who launched it and when, and since when the device was free before it."""
+    launched = calls.filter(pl.col("call") >= 0).unique("call", keep="first")
+    launched = launched.select("call", "thread", launched_at="start")
+    return work.join(launched, on="call", how="left", maintain_order="left").with_columns(
+        free=(pl.col("start") + pl.col("length")).cum_max().shift(1),
+        before=pl.col("name").shift(1),
+    )
 
 
-def _schema(columns: dict[str, array[Any]]) -> dict[str, Any]:
-    return {name: pl.Float64 if one.typecode == "d" else pl.Int64 for name, one in columns.items()}
+def _sum(rows: pl.DataFrame, column: str) -> float:
+    return float(rows.get_column(column).sum())
 
 
-def _steps(stages: pl.DataFrame, marks: pl.DataFrame, texts: dict[int, str]) -> tuple[int, float | None]:
+def _kind(name: str) -> int:
+    if GRAPH.search(name):
+        return GRAPHS
+    return LAUNCHES if LAUNCH.search(name) else WAITS if WAIT.search(name) else OTHER
+
+
+def _columns(*whole: str) -> dict[str, array[Any]]:
+    numbers: dict[str, array[Any]] = {name: array("q") for name in whole}
+    return numbers | {"start": array("d"), "length": array("d")}
+
+
+def _put(columns: dict[str, array[Any]], **values: float) -> None:
+    for column, value in values.items():
+        columns[column].append(value)
+
+
+def _frame(columns: dict[str, array[Any]]) -> pl.DataFrame:
+    types = {n: pl.Float64 if one.typecode == "d" else pl.Int64 for n, one in columns.items()}
+    return pl.DataFrame({name: list(one) for name, one in columns.items()}, schema=types)
+
+
+def _steps(
+    stages: pl.DataFrame, marks: pl.DataFrame, texts: dict[int, str]
+) -> tuple[int, float | None]:
     """How many steps the marks count, and the median time from one to the next."""
     if not stages.height:
         return 0, None
@@ -280,7 +313,9 @@ def _steps(stages: pl.DataFrame, marks: pl.DataFrame, texts: dict[int, str]) -> 
         return 0, None
     mine = marks.filter(pl.col("stage") == named[stage])
     own = mine.filter(pl.col("own") == 1)
-    starts = (own if own.height else mine).unique(["place", "start"]).sort("start").get_column("start")
+    starts = (
+        (own if own.height else mine).unique(["place", "start"]).sort("start").get_column("start")
+    )
     median = starts.diff().drop_nulls().median()
     return starts.len(), float(median) / 1000 if isinstance(median, float) else None
 
@@ -292,10 +327,6 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return found if abs(found) < 1e18 else None
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else -1
 
 
 def read(parser: Parser, pieces: Iterable[bytes]) -> Parsed:

@@ -170,7 +170,9 @@ def test_a_class_of_somebody_else_is_named():
     assert refused(program) == "it asks for sglang.srt.managers.io_struct.GenerateReqInput"
 
 
-@pytest.mark.parametrize("state", [b"}" + text("__defaults__") + b"Nsb", b"N}" + text("run") + b"Ns\x86b"])
+@pytest.mark.parametrize(
+    "state", [b"}" + text("__defaults__") + b"Nsb", b"N}" + text("run") + b"Ns\x86b"]
+)
 @pytest.mark.parametrize("name", [b"c_codecs\nencode\n", b"ctorch\nLongStorage\n", b"ctypes\nSimpleNamespace\n", b"cnumpy\ndtype\n"])  # fmt: skip
 def test_what_it_may_call_it_cannot_change(name, state):
     before = pickles._known(pickles._Budget()).keys()
@@ -261,7 +263,12 @@ def test_a_result_becomes_requests_and_steps(results):
     ]  # fmt: skip
     assert filled.rows("SELECT run, algorithm, model, budget FROM run ORDER BY run") == [
         {"run": "results:baseline", "algorithm": "NONE", "model": "example/target", "budget": None},
-        {"run": "results:ddtree_tb2", "algorithm": "DDTREE", "model": "example/target", "budget": 2},
+        {
+            "run": "results:ddtree_tb2",
+            "algorithm": "DDTREE",
+            "model": "example/target",
+            "budget": 2,
+        },
     ]
     assert filled.rows("FROM replay") == []
     (file,) = (reading.source for reading in filled.readings)
@@ -284,7 +291,15 @@ def test_a_hostile_one_is_named_and_the_rest_is_read(tmp_path, load, root):
 
 @pytest.mark.parametrize(
     "value",
-    [[], {}, 7, {"responses": 7}, {"responses": [{"dflash": 1}]}, {"weights": [1.0, 2.0]}, [[1], [2]]],
+    [
+        [],
+        {},
+        7,
+        {"responses": 7},
+        {"responses": [{"dflash": 1}]},
+        {"weights": [1.0, 2.0]},
+        [[1], [2]],
+    ],
 )
 def test_one_without_rounds_is_named(results, value):
     filled = results(pickle.dumps(value, 2))
