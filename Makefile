@@ -25,7 +25,8 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 
 docs: $(VENV)/.demo
-	$(BIN)/specdiag rules --format markdown --output docs/rules
+	rm -f docs/rules/*.md
+	$(BIN)/specdiag rules --output docs/rules
 
 catalogue: $(VENV)/.test
 	$(BIN)/python benchmarks/catalogue.py

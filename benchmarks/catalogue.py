@@ -60,9 +60,17 @@ def smallest(rules: list[str], seeds: int) -> dict[str, str]:
     high = {name: OPERATORS[name].sick for name in rules}
 
     def finds(amounts: dict[str, float]) -> set[str]:
-        wanted = [(f"{name}--{seed}", make(name, amount, seed)) for name, amount in amounts.items() for seed in range(seeds)]
+        wanted = [
+            (f"{name}--{seed}", make(name, amount, seed))
+            for name, amount in amounts.items()
+            for seed in range(seeds)
+        ]
         said = judge(wanted)
-        return {name for name in amounts if all(name in said[f"{name}--{seed}"].rules() for seed in range(seeds))}
+        return {
+            name
+            for name in amounts
+            if all(name in said[f"{name}--{seed}"].rules() for seed in range(seeds))
+        }
 
     never = set(rules) - finds(high)
     for _ in range(ROUNDS):
@@ -92,7 +100,9 @@ def samples() -> tuple[dict[str, list[set[str]]], list[set[str]]]:
         found, _ = diagnosis.analyze(source.find([str(path)]), parsers, rules, {})
         if path.name.startswith("healthy"):
             healthy.append({one.rule.name for one in found.findings if one.severity != "info"})
-        named.setdefault(path.name.split(".")[0], []).append({one.rule.name for one in found.findings})
+        named.setdefault(path.name.split(".")[0], []).append(
+            {one.rule.name for one in found.findings}
+        )
     return named, healthy
 
 
@@ -104,7 +114,9 @@ def near_misses() -> dict[str, list[bool]]:
         name = path.name.partition("--")[0]
         found, _ = diagnosis.analyze(source.find([str(path)]), parsers, rules, {})
         decided = {one.result for one in found.results if one.rule == name}
-        silent.setdefault(name, []).append(name not in {one.rule.name for one in found.findings} and "pass" in decided)
+        silent.setdefault(name, []).append(
+            name not in {one.rule.name for one in found.findings} and "pass" in decided
+        )
     return silent
 
 
@@ -113,20 +125,43 @@ def table(rules: list[Rule], seeds: int) -> str:
     operated = [name for name in names if name in OPERATORS]
     cases = corpus.cases()
     said = judge([(case.id, case.files) for case in cases])
-    full = judge([(f"{name}--{seed}", make(name, OPERATORS[name].sick, seed)) for name in operated for seed in range(seeds)])
-    unharmed = judge([(f"{name}--{seed}", make(name, OPERATORS[name].healthy, seed)) for name in operated if OPERATORS[name].unit != mutations.DEATH for seed in range(seeds)])
+    full = judge(
+        [
+            (f"{name}--{seed}", make(name, OPERATORS[name].sick, seed))
+            for name in operated
+            for seed in range(seeds)
+        ]
+    )
+    unharmed = judge(
+        [
+            (f"{name}--{seed}", make(name, OPERATORS[name].healthy, seed))
+            for name in operated
+            if OPERATORS[name].unit != mutations.DEATH
+            for seed in range(seeds)
+        ]
+    )
     named, healthy = samples()
     silent = near_misses()
-    healthy += [{one.rule.name for one in of.findings if one.severity != "info"} for of in [said[case.id] for case in cases if case.healthy] + list(unharmed.values())]
+    healthy += [
+        {one.rule.name for one in of.findings if one.severity != "info"}
+        for of in [said[case.id] for case in cases if case.healthy] + list(unharmed.values())
+    ]
     power = smallest(operated, seeds)
     rows, total = [], [0, 0, 0, 0, 0]
     for name in sorted(names):
         must = [name in found for found in named.get(name, [])]
         must += [name in said[case.id].rules() for case in cases if name in case.expect]
-        must += [name in full[f"{name}--{seed}"].rules() for seed in range(seeds) if name in operated]
+        must += [
+            name in full[f"{name}--{seed}"].rules() for seed in range(seeds) if name in operated
+        ]
         alarms = sum(name in found for found in healthy)
         near = silent.get(name, [])
-        total = [a + b for a, b in zip(total, (sum(must), len(must), alarms, sum(near), len(near)), strict=True)]
+        total = [
+            a + b
+            for a, b in zip(
+                total, (sum(must), len(must), alarms, sum(near), len(near)), strict=True
+            )
+        ]
         rows.append(
             f"| {name} | {sum(must)} of {len(must)} | {alarms} of {len(healthy)} | "
             f"{f'{sum(near)} of {len(near)}' if near else '-'} | {power.get(name, '[detection.md](detection.md)')} |"
@@ -139,7 +174,9 @@ def table(rules: list[Rule], seeds: int) -> str:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("rules", nargs="*", help="only these; nothing is written then")
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--no-write", action="store_true")

@@ -102,17 +102,29 @@ def check(
 
 
 @app.command("rules")
-def list_rules(rules: Rules = None) -> None:
-    """List every rule with its severity.
+def list_rules(
+    rules: Rules = None,
+    format: Annotated[str, typer.Option(help="text, markdown or json.")] = "text",
+    output: Annotated[
+        Path | None, typer.Option(help="A folder: a Markdown page a rule, and an index.")
+    ] = None,
+) -> None:
+    """List every rule with its severity, or all that their headers say.
 
     Example: specdiag rules
     """
     from specdiag import diagnosis
-    from specdiag.report import catalogue
+    from specdiag.report import catalogue, files
 
     _, found, broken = diagnosis.definitions([], rules or [])
     _raise_first(broken)
-    typer.echo(catalogue.rules(found))
+    text = catalogue.rules_as(found, format)
+    if output is None:
+        typer.echo(text)
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    for name, page in catalogue.documents(found).items():
+        files.write(output / name, page)
 
 
 @app.command()

@@ -75,7 +75,10 @@ class Server:
     lost: float = 0.0  # share of the accept length, everywhere
     kept: float = 1.0  # share of the accepted drafts
     decay: float = 0.0  # the same at 32,000 tokens of context, less where it is shorter
-    dead: tuple[int, int] = (99, 0)  # no draft from this position on, past so many tokens of context
+    dead: tuple[int, int] = (
+        99,
+        0,
+    )  # no draft from this position on, past so many tokens of context
     spells: tuple[tuple[float, float], ...] = ()  # seconds in which nothing is accepted: from, to
     perfect: float = 0.0  # how much of what is missing to full acceptance is not missing
     idle_from: int = 0  # running requests from which on nothing is drafted
@@ -91,7 +94,9 @@ class Server:
     clock: float = 1.0  # what it prints as step time, as a share of the true one
     loads: tuple[str, ...] = ()  # lines in the start, after the weights of the drafter
     says: tuple[tuple[float, str], ...] = ()  # lines while it serves: second, text
-    dies: tuple[str, tuple[str, ...]] | None = None  # where (weights, draft, capture, 12.5), and how
+    dies: tuple[str, tuple[str, ...]] | None = (
+        None  # where (weights, draft, capture, 12.5), and how
+    )
     hang: tuple[float, float] | None = None  # no step from this second on, for so many
 
     def but(self, **changes: Any) -> Server:
@@ -208,7 +213,9 @@ def life(server: Server) -> list[Record]:
 def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
     """One data-parallel rank with its own clients, pool and queue."""
     rng = random.Random(zlib.crc32(f"{server.seed}/{rank}".encode()))
-    writer = random.Random(zlib.crc32(f"{server.seed}/{rank}/prompts".encode()))  # the same for every arm
+    writer = random.Random(
+        zlib.crc32(f"{server.seed}/{rank}/prompts".encode())
+    )  # the same for every arm
     now, number, scarred, forward = READY, 0, False, 0
     window, reported = Window(READY - 25), READY  # the clock runs since the scheduler was built
     said = sorted(server.says) if rank == 0 else []
@@ -246,7 +253,10 @@ def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
                 _, client = heapq.heappop(coming)
                 low, high = (math.log(edge) for edge in server.prompt)
                 prompt = round(math.exp(writer.uniform(low, high)))
-                output, text = writer.randint(*server.output), math.exp(writer.gauss(0, server.spread))
+                output, text = (
+                    writer.randint(*server.output),
+                    math.exp(writer.gauss(0, server.spread)),
+                )
                 cached = round(prompt * min(0.95, writer.uniform(0.5, 1.5) * server.cached))
                 number, requests = number + 1, requests - 1
                 name = number * server.dp + rank
@@ -309,7 +319,11 @@ def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
                 one.made += drafts + 1
                 if one.made >= one.output:
                     finished.append(one)
-            if forward % server.interval == 0 if server.engine == "sglang" else now - reported >= 10:
+            if (
+                forward % server.interval == 0
+                if server.engine == "sglang"
+                else now - reported >= 10
+            ):
                 yield report(queue, running)
             for one in finished:
                 running.remove(one)
@@ -326,7 +340,12 @@ def _scheduler(server: Server, rank: int, share: float) -> Iterator[Record]:
                 for one in out:
                     one.prompt, one.cached, one.retractions = one.ctx, 0, one.retractions + 1
                     queue.insert(0, one)
-                yield Record(now, "retracted", rank, {"number": len(out), "gained": gained, "before": before, "after": ratio})
+                yield Record(
+                    now,
+                    "retracted",
+                    rank,
+                    {"number": len(out), "gained": gained, "before": before, "after": ratio},
+                )
         now += server.pause
 
 

@@ -84,7 +84,11 @@ class Said:
 
     def alarms(self) -> set[str]:
         """Of medium severity or worse, consequences of another aside."""
-        return {one.rule.name for one in self.findings if one.severity in ALARMING and one.explained_by is None}
+        return {
+            one.rule.name
+            for one in self.findings
+            if one.severity in ALARMING and one.explained_by is None
+        }
 
 
 def judge(
@@ -112,9 +116,13 @@ def part(found: diagnosis.Diagnosis, folder: Path, names: list[str]) -> dict[str
 
     where = {run.name: inside(run.sources[0]["path"]) for run in found.runs}
     for run in found.runs:
-        assert {inside(one["path"]) for one in run.sources} == {where[run.name]}, f"{run.name} is of two folders"
+        assert {inside(one["path"]) for one in run.sources} == {where[run.name]}, (
+            f"{run.name} is of two folders"
+        )
     for one in found.findings:
-        assert one.against is None or where[one.against] == where[one.run], f"{one.id} compares strangers"
+        assert one.against is None or where[one.against] == where[one.run], (
+            f"{one.id} compares strangers"
+        )
     return {
         name: Said(
             findings=[one for one in found.findings if where[one.run] == name],

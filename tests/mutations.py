@@ -37,7 +37,9 @@ class Operator:
         """An amount in words; of what is there or not, the words alone."""
         if self.whole and abs(self.sick - self.healthy) == 1:
             return self.unit
-        return f"{amount:.0f} {self.unit}" if self.whole else f"{amount:.{self.digits}f} {self.unit}"
+        return (
+            f"{amount:.0f} {self.unit}" if self.whole else f"{amount:.{self.digits}f} {self.unit}"
+        )
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -59,7 +61,13 @@ def server(version: str, name: str, seed: int = 0) -> Server:
     vLLM reports every ten seconds: its server is slower, so that there is something to report.
     """
     engine, number = version.split()
-    made = Server(engine=engine, version=number, seed=zlib.crc32(f"{name}/{seed}".encode()), model=f"example/{name}", draft=f"example/{name}-drafter")
+    made = Server(
+        engine=engine,
+        version=number,
+        seed=zlib.crc32(f"{name}/{seed}".encode()),
+        model=f"example/{name}",
+        draft=f"example/{name}-drafter",
+    )
     if engine == "vllm":
         return made.but(base=90.0, drafting=3.0, row=0.2, context=0.15, traffic=((4, 40),))
     if engine == "llamacpp":
@@ -90,7 +98,9 @@ def draft_never_accepted(one: Server, amount: float) -> Files:
     return log(one.but(kept=(amount - 1) / 1.8))
 
 
-@operator("of the accept length that another run of the drafter has is lost", 0, 0.5, on="vllm 0.33.0")
+@operator(
+    "of the accept length that another run of the drafter has is lost", 0, 0.5, on="vllm 0.33.0"
+)
 def acceptance_low_from_start(one: Server, amount: float) -> Files:
     return log(good=one, low=one.but(lost=amount, seed=one.seed + 1))
 
@@ -117,7 +127,14 @@ def acceptance_collapses_in_episodes(one: Server, amount: float) -> Files:
 
 @operator("of the accept length that was published is lost", 0, 0.5)
 def acceptance_below_published(one: Server, amount: float) -> Files:
-    known = one.but(model="Qwen/Qwen3-8B", draft="z-lab/Qwen3-8B-DFlash-b16", algorithm="DFLASH", drafts=15, accept=0.93, fade=0.992)
+    known = one.but(
+        model="Qwen/Qwen3-8B",
+        draft="z-lab/Qwen3-8B-DFlash-b16",
+        algorithm="DFLASH",
+        drafts=15,
+        accept=0.93,
+        fade=0.992,
+    )
     return log(known.but(lost=amount))
 
 
@@ -143,7 +160,10 @@ def prefix_cache_conflict(one: Server, amount: float) -> Files:
 @operator("of the accept length is lost at temperature 0.8", 0, 0.5)
 def sampling_lowers_acceptance(one: Server, amount: float) -> Files:
     rows = [row | {"temperature": 0.0} for row in writers.answers(one)]
-    rows += [row | {"id": row["id"] + "-hot", "temperature": 0.8} for row in writers.answers(one.but(lost=amount, seed=one.seed + 1))]
+    rows += [
+        row | {"id": row["id"] + "-hot", "temperature": 0.8}
+        for row in writers.answers(one.but(lost=amount, seed=one.seed + 1))
+    ]
     return {"requests.jsonl": writers.text(rows)}
 
 
@@ -159,7 +179,9 @@ def acceptance_low_on_purpose(one: Server, amount: float) -> Files:
 
 @operator("times the accept length on predictable text", 1, 2.6)
 def text_is_hard(one: Server, amount: float) -> Files:
-    easy = long_text(one).but(algorithm="DFLASH", drafts=15, accept=0.93, fade=0.995, output=(1500, 2000))
+    easy = long_text(one).but(
+        algorithm="DFLASH", drafts=15, accept=0.93, fade=0.995, output=(1500, 2000)
+    )
     return log(predictable=easy, prose=easy.but(lost=1 - 1 / amount, seed=one.seed + 1))
 
 
@@ -167,7 +189,9 @@ def text_is_hard(one: Server, amount: float) -> Files:
 
 
 def tree(one: Server) -> Server:
-    return one.but(algorithm="DDTREE", drafts=24, depth=7, top_k=4, accept=0.8, fade=0.95, siblings=0.35)
+    return one.but(
+        algorithm="DDTREE", drafts=24, depth=7, top_k=4, accept=0.8, fade=0.95, siblings=0.35
+    )
 
 
 def chain(one: Server) -> Server:
@@ -200,7 +224,9 @@ def tree_buys_nothing(one: Server, amount: float) -> Files:
     return log(chain=chain(one).but(row=0.005), tree=flat)
 
 
-@operator("a verification captured for a block instead of the tree", 0, 1, on="sglang 0.5.16", whole=True)
+@operator(
+    "a verification captured for a block instead of the tree", 0, 1, on="sglang 0.5.16", whole=True
+)
 def tree_runs_linear(one: Server, amount: float) -> Files:
     files = log(tree(one))
     name = "num_tokens_per_req" if one.version >= "0.5.16" else "num_tokens_per_bs"
@@ -213,15 +239,26 @@ def mode_not_executed(one: Server, amount: float) -> Files:
     if not amount:
         return files
     kept = [text for text in files["server.log"].split("\n") if "DDTREE metrics" not in text]
-    return replaced({"server.log": "\n".join(kept)}, "DDTREE verify completed", "DFLASH verify completed")
+    return replaced(
+        {"server.log": "\n".join(kept)}, "DDTREE verify completed", "DFLASH verify completed"
+    )
 
 
 @operator("tokens a page, with four candidates a depth", 1, 64, on="sglang 0.5.2", whole=True)
 def tree_setting_impossible(one: Server, amount: float) -> Files:
-    wide = one.but(algorithm="EAGLE3", drafts=15, depth=4, top_k=4, siblings=0.3, page_size=round(amount))
+    wide = one.but(
+        algorithm="EAGLE3", drafts=15, depth=4, top_k=4, siblings=0.3, page_size=round(amount)
+    )
     if amount == 1:
         return log(wide)
-    return log(wide.but(dies=("6.0", FRAME + ("RuntimeError: CUDA error: an illegal memory access was encountered",))))
+    return log(
+        wide.but(
+            dies=(
+                "6.0",
+                FRAME + ("RuntimeError: CUDA error: an illegal memory access was encountered",),
+            )
+        )
+    )
 
 
 # Speed ---------------------------------------------------------------------------------------------
@@ -231,12 +268,20 @@ def tree_setting_impossible(one: Server, amount: float) -> Files:
 def slower_than_baseline(one: Server, amount: float) -> Files:
     long = one.but(output=(500, 900))
     speed_up = 2.37  # of the healthy server
-    return log(baseline=long.but(algorithm="NONE"), speculative=long.but(slow=speed_up / (1 - amount)))
+    return log(
+        baseline=long.but(algorithm="NONE"), speculative=long.but(slow=speed_up / (1 - amount))
+    )
 
 
 @operator("ms a verified row", 0.02, 0.5)
 def speculation_loses_at_concurrency(one: Server, amount: float) -> Files:
-    many = one.but(row=amount, traffic=((1, 8), (4, 24), (16, 64), (32, 96)), output=(150, 250), max_running=64, captured=64)
+    many = one.but(
+        row=amount,
+        traffic=((1, 8), (4, 24), (16, 64), (32, 96)),
+        output=(150, 250),
+        max_running=64,
+        captured=64,
+    )
     return log(baseline=many.but(algorithm="NONE"), speculative=many)
 
 
@@ -263,7 +308,13 @@ def throughput_decays_with_uptime(one: Server, amount: float) -> Files:
 
 @operator("tokens a prompt that arrives while others decode", 1000, 60_000, whole=True)
 def prefill_starves_decode(one: Server, amount: float) -> Files:
-    busy = one.but(prompt=(round(amount / 1.2), round(amount)), output=(400, 600), traffic=((10, 80),), think=0.1, pool=900_000)
+    busy = one.but(
+        prompt=(round(amount / 1.2), round(amount)),
+        output=(400, 600),
+        traffic=((10, 80),),
+        think=0.1,
+        pool=900_000,
+    )
     return log(busy)
 
 
@@ -284,23 +335,43 @@ def no_recovery_after_retraction(one: Server, amount: float) -> Files:
 
 @operator("requests wait behind the running limit", 0, 40, whole=True)
 def running_cap_lowered(one: Server, amount: float) -> Files:
-    return log(one.but(max_running=48, traffic=((round(40 + amount), 200),), output=(300, 600), think=0.05))
+    return log(
+        one.but(max_running=48, traffic=((round(40 + amount), 200),), output=(300, 600), think=0.05)
+    )
 
 
 @operator("requests wait for a state", 0, 16, whole=True)
 def state_slots_cap(one: Server, amount: float) -> Files:
-    return log(one.but(slots=8, traffic=((round(6 + amount), 80),), output=(300, 600), think=0.05, captured=8))
+    return log(
+        one.but(
+            slots=8, traffic=((round(6 + amount), 80),), output=(300, 600), think=0.05, captured=8
+        )
+    )
 
 
 @operator("times as many requests on one rank as on the other", 1, 8)
 def dp_imbalance(one: Server, amount: float) -> Files:
-    return log(one.but(dp=2, tp=2, share=(amount / (1 + amount), 1 / (1 + amount)), traffic=((36, 160),), output=(300, 600)))
+    return log(
+        one.but(
+            dp=2,
+            tp=2,
+            share=(amount / (1 + amount), 1 / (1 + amount)),
+            traffic=((36, 160),),
+            output=(300, 600),
+        )
+    )
 
 
 @operator("lines of output for requests that are gone", 0, 60, whole=True)
 def zombie_requests(one: Server, amount: float) -> Files:
     names = [f"{zlib.crc32(str(n % 4).encode()):08x}" for n in range(round(amount))]
-    says = tuple((2 + n * 0.3, f"Received output for rid={name!r} but the state was deleted in TokenizerManager.") for n, name in enumerate(names))
+    says = tuple(
+        (
+            2 + n * 0.3,
+            f"Received output for rid={name!r} but the state was deleted in TokenizerManager.",
+        )
+        for n, name in enumerate(names)
+    )
     return log(one.but(says=says, traffic=((4, 60),)))
 
 
@@ -318,9 +389,15 @@ def pool_leak(one: Server, amount: float) -> Files:
 # Starts that die -----------------------------------------------------------------------------------
 
 DEATH = "a death of this kind"
-FRAME = ('  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/speculative/eagle_worker.py", line 411, in verify',)
-LOADER = ('  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/model_loader/loader.py", line 602, in load_model',)
-CAPTURE = ('  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/model_executor/cuda_graph_runner.py", line 381, in __init__',)
+FRAME = (
+    '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/speculative/eagle_worker.py", line 411, in verify',
+)
+LOADER = (
+    '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/model_loader/loader.py", line 602, in load_model',
+)
+CAPTURE = (
+    '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/model_executor/cuda_graph_runner.py", line 381, in __init__',
+)
 
 
 def deadly(name: str, where: str, *how: str, on: str = "sglang 0.5.12") -> None:
@@ -332,25 +409,71 @@ def deadly(name: str, where: str, *how: str, on: str = "sglang 0.5.12") -> None:
     OPERATORS[name] = Operator(DEATH, 0, 1, make, on, whole=True)
 
 
-deadly("start_failed", "weights", *LOADER, "OSError: example/target does not appear to have a file named config.json")
+deadly(
+    "start_failed",
+    "weights",
+    *LOADER,
+    "OSError: example/target does not appear to have a file named config.json",
+)
 deadly("module_missing", "import", "ModuleNotFoundError: No module named 'outlines_core'")
-deadly("binary_mismatch", "import", "ImportError: /opt/venv/lib/python3.12/site-packages/sgl_kernel/common_ops.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEab")
-deadly("kernel_missing_for_gpu", "capture", *CAPTURE, "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device")
-deadly("compiler_too_old", "capture", "nvcc fatal   : Unsupported gpu architecture 'compute_120a'", "ninja: build stopped: subcommand failed.", *CAPTURE, "RuntimeError: Ninja build failed. Ninja output:")
-deadly("combination_unsupported", "draft", *LOADER, "ValueError: Speculative decoding with page_size > 1 and topk > 1 is only supported by the flashinfer attention backend.")
-deadly("out_of_memory_at_start", "capture", *CAPTURE, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.75 GiB. GPU 0 has a total capacity of 79.11 GiB of which 811.00 MiB is free.")
+deadly(
+    "binary_mismatch",
+    "import",
+    "ImportError: /opt/venv/lib/python3.12/site-packages/sgl_kernel/common_ops.abi3.so: undefined symbol: _ZN3c104cuda9SetDeviceEab",
+)
+deadly(
+    "kernel_missing_for_gpu",
+    "capture",
+    *CAPTURE,
+    "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
+)
+deadly(
+    "compiler_too_old",
+    "capture",
+    "nvcc fatal   : Unsupported gpu architecture 'compute_120a'",
+    "ninja: build stopped: subcommand failed.",
+    *CAPTURE,
+    "RuntimeError: Ninja build failed. Ninja output:",
+)
+deadly(
+    "combination_unsupported",
+    "draft",
+    *LOADER,
+    "ValueError: Speculative decoding with page_size > 1 and topk > 1 is only supported by the flashinfer attention backend.",
+)
+deadly(
+    "out_of_memory_at_start",
+    "capture",
+    *CAPTURE,
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.75 GiB. GPU 0 has a total capacity of 79.11 GiB of which 811.00 MiB is free.",
+)
 deadly(
     "draft_does_not_match", "draft",
     '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/speculative/eagle_worker.py", line 102, in __init__',
     '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/model_loader/weight_utils.py", line 744, in default_weight_loader',
     "AssertionError: Attempted to load weight (torch.Size([32000, 4096])) into parameter (torch.Size([128256, 4096]))",
 )  # fmt: skip
-deadly("graph_capture_failed", "capture", *CAPTURE, "Exception: Capture cuda graph failed: The size of tensor a (24) must match the size of tensor b (16) at non-singleton dimension 0")
+deadly(
+    "graph_capture_failed",
+    "capture",
+    *CAPTURE,
+    "Exception: Capture cuda graph failed: The size of tensor a (24) must match the size of tensor b (16) at non-singleton dimension 0",
+)
 
 # Lives that end ------------------------------------------------------------------------------------
 
-deadly("illegal_memory_access", "9.0", *FRAME, "torch.AcceleratorError: CUDA error: an illegal memory access was encountered")
-deadly("speculative_assertion", "9.0", *FRAME, "RuntimeError: shape '[8, 4, 4096]' is invalid for input of size 114688")
+deadly(
+    "illegal_memory_access",
+    "9.0",
+    *FRAME,
+    "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+)
+deadly(
+    "speculative_assertion",
+    "9.0",
+    *FRAME,
+    "RuntimeError: shape '[8, 4, 4096]' is invalid for input of size 114688",
+)
 deadly(
     "out_of_memory_serving", "9.0", *FRAME,
     '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/layers/logits_processor.py", line 518, in _get_logits',
@@ -362,10 +485,14 @@ deadly(
 def server_hung(one: Server, amount: float) -> Files:
     if not amount:
         return log(one.but(traffic=((4, 40),)))
-    (name, text), = log(one.but(dies=("9.0", ()))).items()
+    ((name, text),) = log(one.but(dies=("9.0", ()))).items()
     kept = text.split("\n")[:-5]  # what a dead scheduler says
     now = writers.SGLang(one)
-    watchdog = "Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)" if now.at(0, 5, 7) else "Watchdog timeout (self.watchdog_timeout=300)"
+    watchdog = (
+        "Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)"
+        if now.at(0, 5, 7)
+        else "Watchdog timeout (self.watchdog_timeout=300)"
+    )
     kept.append(now.line(47 + amount, watchdog, now.rank()))
     return {name: "\n".join(kept) + "\n"}
 
@@ -375,11 +502,16 @@ def peer_lost(one: Server, amount: float) -> Files:
     wide = one.but(dp=4, tp=4, traffic=((16, 100),))
     if not amount:
         return log(wide)
-    (name, text), = log(wide.but(dies=("9.0", ()))).items()
+    ((name, text),) = log(wide.but(dies=("9.0", ()))).items()
     lines = text.split("\n")
     first = next(n for n, line in enumerate(lines) if "hit an exception" in line)
     now, kept = writers.SGLang(wide), lines[:first]
-    kept.append(now.line(75, "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: 09:00:55. last_heartbeat time: 09:00:47"))
+    kept.append(
+        now.line(
+            75,
+            "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: 09:00:55. last_heartbeat time: 09:00:47",
+        )
+    )
     for rank in range(round(amount)):
         kept += [
             now.line(77 + rank, "Scheduler hit an exception: Traceback (most recent call last):", now.rank(rank)),
@@ -387,18 +519,37 @@ def peer_lost(one: Server, amount: float) -> Files:
             "torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:77, remote process exited or there was a network error, NCCL version 2.27.3",
             "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.", "",
         ]  # fmt: skip
-    return {name: "\n".join([*kept, now.line(82, "Received sigquit from a child process. It usually means the child failed.")]) + "\n"}
+    return {
+        name: "\n".join(
+            [
+                *kept,
+                now.line(
+                    82, "Received sigquit from a child process. It usually means the child failed."
+                ),
+            ]
+        )
+        + "\n"
+    }
 
 
 @operator("messages of NaN in the logits", 0, 40, whole=True)
 def nan_logits(one: Server, amount: float) -> Files:
-    says = tuple((3 + 0.2 * n, "Detected errors during sampling! NaN in the logits.") for n in range(round(amount)))
+    says = tuple(
+        (3 + 0.2 * n, "Detected errors during sampling! NaN in the logits.")
+        for n in range(round(amount))
+    )
     return log(one.but(says=says))
 
 
 @operator("requests whose tokens the grammar rejects", 0, 12, whole=True)
 def grammar_conflict(one: Server, amount: float) -> Files:
-    says = tuple((2 + 0.4 * n, f"Grammar accept_token failed for req {zlib.crc32(str(n).encode()):08x}{n:024x} with token {1000 + n}: Tokens not accepted") for n in range(round(amount)))
+    says = tuple(
+        (
+            2 + 0.4 * n,
+            f"Grammar accept_token failed for req {zlib.crc32(str(n).encode()):08x}{n:024x} with token {1000 + n}: Tokens not accepted",
+        )
+        for n in range(round(amount))
+    )
     return log(one.but(says=says))
 
 
@@ -417,9 +568,24 @@ def output_garbled(one: Server, amount: float) -> Files:
     rows, rng = [], random.Random(one.seed)
     for n, row in enumerate(writers.answers(one.but(traffic=((4, 60),)))):
         loops = rng.random() < amount
-        finish = {"type": "length", "length": row["completion_tokens"]} if loops else row["finish_reason"]
-        text = "the the the the " * (row["completion_tokens"] // 4) if loops else prose(n, row["completion_tokens"])
-        rows.append({"prompt": prose(1000 + n, 12), "temperature": 0.0, "text": text, "meta_info": row | {"finish_reason": finish}})
+        finish = (
+            {"type": "length", "length": row["completion_tokens"]}
+            if loops
+            else row["finish_reason"]
+        )
+        text = (
+            "the the the the " * (row["completion_tokens"] // 4)
+            if loops
+            else prose(n, row["completion_tokens"])
+        )
+        rows.append(
+            {
+                "prompt": prose(1000 + n, 12),
+                "temperature": 0.0,
+                "text": text,
+                "meta_info": row | {"finish_reason": finish},
+            }
+        )
     return {"requests.jsonl": writers.text(rows)}
 
 
@@ -429,11 +595,17 @@ def _two_answers(one: Server, amount: float) -> Files:
     forks = [rng.random() < amount for _ in range(60)]
     for arm, spec in (("plain", one.but(algorithm="NONE")), ("speculative", one)):
         rows = []
-        for n, row in enumerate(sorted(writers.answers(spec.but(traffic=((4, 60),))), key=lambda row: int(row["id"][1:]))):
+        for n, row in enumerate(
+            sorted(
+                writers.answers(spec.but(traffic=((4, 60),))), key=lambda row: int(row["id"][1:])
+            )
+        ):
             text = prose(n, 80)
             if forks[n] and arm == "speculative":
                 text = text[: len(text) // 3] + prose(5000 + n, 50)
-            rows.append({"prompt": prose(1000 + n, 12), "temperature": 0.0, "text": text, "meta_info": row})
+            rows.append(
+                {"prompt": prose(1000 + n, 12), "temperature": 0.0, "text": text, "meta_info": row}
+            )
         files[f"{arm}.jsonl"] = writers.text(rows)
     return files
 
@@ -471,7 +643,10 @@ def bench(one: Server, **more: Any) -> dict[str, Any]:
     seconds = ended[-1].second - requests[0].sent
     steps, output = sum(one.verifies for one in requests), sum(one.output for one in requests)
     e2e = [1000 * (record.second - record.facts["request"].sent) for record in ended]
-    tpot = [1000 * (record.second - two.first) / two.output for record, two in zip(ended, requests, strict=True)]
+    tpot = [
+        1000 * (record.second - two.first) / two.output
+        for record, two in zip(ended, requests, strict=True)
+    ]
     row = {
         "backend": "sglang", "dataset_name": "sharegpt", "request_rate": float("inf"), "max_concurrency": one.traffic[0][0],
         "duration": seconds, "completed": len(requests), "total_input_tokens": sum(two.prompt for two in requests), "total_output_tokens": output,
@@ -485,22 +660,39 @@ def bench(one: Server, **more: Any) -> dict[str, Any]:
 
 @operator("is the spread of the texts' difficulty; a client reports the mean of means", 0.05, 1.4)
 def aggregation_differs(one: Server, amount: float) -> Files:
-    wide = one.but(algorithm="DFLASH", drafts=15, accept=0.93, fade=0.995, spread=amount, traffic=((4, 80),), output=(64, 1200))
+    wide = one.but(
+        algorithm="DFLASH",
+        drafts=15,
+        accept=0.93,
+        fade=0.995,
+        spread=amount,
+        traffic=((4, 80),),
+        output=(64, 1200),
+    )
     rows = writers.answers(wide)
     mean = sum(row["spec_accept_length"] for row in rows) / len(rows)
-    return {"requests.jsonl": writers.text(rows), "bench.jsonl": writers.text([bench(wide, accept_length=mean)])}
+    return {
+        "requests.jsonl": writers.text(rows),
+        "bench.jsonl": writers.text([bench(wide, accept_length=mean)]),
+    }
 
 
 @operator("of the benchmark's prompts are random tokens or warm", 0, 1)
 def benchmark_artefact(one: Server, amount: float) -> Files:
     warm = one.but(cached=0.9 * amount, traffic=((4, 40),))
-    row = bench(warm, dataset_name="random-ids" if amount > 0.5 else "sharegpt", random_input_len=512 if amount else None)
+    row = bench(
+        warm,
+        dataset_name="random-ids" if amount > 0.5 else "sharegpt",
+        random_input_len=512 if amount else None,
+    )
     return log(warm) | {"bench.jsonl": writers.text([row])}
 
 
 @operator("tokens of each request's last step are cut, and counted", 0, 8)
 def last_step_overcounted(one: Server, amount: float) -> Files:
-    short = one.but(algorithm="DFLASH", drafts=15, accept=0.95, fade=0.995, output=(24, 48), traffic=((4, 120),))
+    short = one.but(
+        algorithm="DFLASH", drafts=15, accept=0.95, fade=0.995, output=(24, 48), traffic=((4, 120),)
+    )
     rows = writers.answers(short)
     for row in rows:
         over = row["spec_num_correct_drafts"] + row["spec_verify_ct"] + 1 - row["completion_tokens"]

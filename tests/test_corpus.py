@@ -20,7 +20,9 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.fixture(scope="session")
 def said(tmp_path_factory) -> dict[str, Said]:
     """What is said of every case."""
-    return corpus.judge(tmp_path_factory.mktemp("corpus"), ((case.id, case.files) for case in CASES))
+    return corpus.judge(
+        tmp_path_factory.mktemp("corpus"), ((case.id, case.files) for case in CASES)
+    )
 
 
 @each_case
@@ -31,7 +33,9 @@ def test_finds_what_there_is(case: Case, said: dict[str, Said]) -> None:
 @each_case
 def test_raises_no_false_alarm(case: Case, said: dict[str, Said]) -> None:
     allowed = {*case.expect, *case.also}
-    wrong = [one for one in said[case.id].findings if one.rule.name in said[case.id].alarms() - allowed]
+    wrong = [
+        one for one in said[case.id].findings if one.rule.name in said[case.id].alarms() - allowed
+    ]
     assert not wrong, [f"{one.severity} {one.rule.name}: {one.message}" for one in wrong]
     assert not set(case.never) & said[case.id].rules()
 
@@ -46,7 +50,9 @@ def test_there_is_enough_of_everything() -> None:
     assert sum(case.healthy for case in CASES) >= 40
     versions = {case.version for case in CASES}
     assert {"vllm 0.6.6", "vllm 0.9.2", "vllm 0.33.0", "llamacpp 5000", "llamacpp 9950"} <= versions
-    releases = {tuple(map(int, one.split()[1].split("."))) for one in versions if one.startswith("sglang")}
+    releases = {
+        tuple(map(int, one.split()[1].split("."))) for one in versions if one.startswith("sglang")
+    }
     assert min(releases) == (0, 4, 0) and max(releases) == (0, 5, 23) and len(releases) >= 20
 
 
@@ -125,7 +131,10 @@ def test_logs_of_others(diagnose) -> None:
     for name, rules in said.items():
         alarms = [rule for rule, severity in rules if severity in ALARMING]
         if "startfail" in name:
-            assert [severity for _, severity in rules if severity in ALARMING] == ["critical"], (name, rules)
+            assert [severity for _, severity in rules if severity in ALARMING] == ["critical"], (
+                name,
+                rules,
+            )
         elif "healthy" in name or not name.startswith("case-"):
             assert not alarms, (name, rules)
         elif (rule := CASE.get(name[5:7])) in RULES:

@@ -17,8 +17,8 @@ from markdown_it import MarkdownIt
 from specdiag import diagnosis, source
 from specdiag.diagnosis import Diagnosis, Finding, Run
 from specdiag.errors import Notice, SpecdiagError
-from specdiag.report import files, html, json, markdown, quote, table, text
-from specdiag.rule import Decision
+from specdiag.report import files, html, json, markdown, quote, table, terminal, text
+from specdiag.rule import Cause, Decision
 
 METRICS = (
     "[2026-04-02 09:11:00] DDTREE metrics: avg_accepted_depth=7.00 avg_accepted_drafts=2.00 "
@@ -99,7 +99,9 @@ class Page(HTMLParser):
 
 def test_json_keeps_its_contract(sick: Diagnosis) -> None:
     found = stdlib_json.loads(json.render(sick))
-    assert list(found) == ["schema", "specdiag", "runs", "findings", "results", "notices"]
+    assert list(found) == [
+        "schema", "specdiag", "decidable", "runs", "findings", "results", "notices",
+    ]  # fmt: skip
     assert found["schema"] == 1
     (run,) = found["runs"]
     assert list(run) == ["run", "sources", "facts"]
@@ -107,7 +109,7 @@ def test_json_keeps_its_contract(sick: Diagnosis) -> None:
     finding = found["findings"][0]
     assert set(finding) == {
         "id", "rule", "run", "against", "severity", "title", "message", "impact", "values",
-        "evidence", "fix", "explained_by",
+        "evidence", "causes", "fix", "explained_by",
     }  # fmt: skip
     assert finding["rule"] == "depth_contradicts_commit"
     assert finding["explained_by"] is None
@@ -243,6 +245,47 @@ def test_a_finding_shows_its_proof_and_what_to_do(sick: Diagnosis) -> None:
         assert finding.rule.name in written
 
 
+def test_a_finding_shows_its_causes_and_how_to_tell_them(sick: Diagnosis) -> None:
+    causes = tuple(Cause(f"c{n}", f"the <{n}th> cause", f"the `{n}th` test") for n in range(5))
+    sick.findings = [replace(sick.findings[0], causes=causes)]
+    shown = terminal.render(sick)
+    assert "maybe  the <0th> cause. To tell: the `0th` test" in shown
+    assert shown.count("To tell") == text.CAUSES
+    written = markdown.render(sick)
+    assert "1. the &lt;0th&gt; cause. To tell: the `0th` test\n" in written
+    page = html.render(sick)
+    assert "the &lt;0th&gt; cause" in page and "To tell: the <code>0th</code> test" in page
+    (finding,) = stdlib_json.loads(json.render(sick))["findings"]
+    assert finding["causes"][4] == {"name": "c4", "cause": causes[4].cause, "test": causes[4].test}
+    assert "To tell" not in markdown.render(replace(sick, findings=[]))
+
+
+def test_every_report_says_what_is_decidable(sick: Diagnosis) -> None:
+    first, second, third = [rule for rule in sick.rules if rule.enable][:3]
+    run = sick.runs[0].name
+    sick.results = [
+        Decision(first.name, run, "pass", ""),
+        Decision(second.name, run, "undecided", f"0 rows; {second.enable}"),
+        Decision(third.name, run, "not applicable", ""),
+    ]
+    assert text.coverage(sick) == (1, 2)
+    assert (
+        text.head(sick) == f"decidable: 1 of 2 rules; for the rest: {second.enable} ({second.name})"
+    )
+    for render in (terminal.render, markdown.render, html.render):
+        top = render(sick).split("Runs")[0] if render is not terminal.render else render(sick)
+        assert "decidable: 1 of 2 rules" in top
+    found = stdlib_json.loads(json.render(sick))["decidable"]
+    assert found == {
+        "rules": 2, "decided": 1,
+        "to_switch_on": [{"enable": second.enable, "rules": [second.name]}],
+    }  # fmt: skip
+    sick.results = sick.results[:1]
+    assert text.head(sick) == "decidable: 1 of 1 rule"
+    sick.results = []
+    assert text.head(sick) == ""
+
+
 def test_rules_that_could_not_decide_say_what_they_need(sick: Diagnosis) -> None:
     rule = next(rule for rule in sick.rules if rule.name == "draft_never_accepted")
     run = sick.runs[0].name
@@ -250,7 +293,9 @@ def test_rules_that_could_not_decide_say_what_they_need(sick: Diagnosis) -> None
     for written in (html.render(sick), markdown.render(sick)):
         assert "Not decided" in written
         assert "0 of 1 rows" in written
-        assert written.count(rule.enable.split("(")[0]) == 1
+        assert (
+            written.count(rule.enable.split("(")[0]) == 2
+        )  # in the head, and where it is told in full
 
 
 # Words and figures

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
+import re
 import textwrap
 from typing import Any
 
@@ -12,7 +14,8 @@ import duckdb
 
 from specdiag.errors import SpecdiagError
 from specdiag.parser import Parser
-from specdiag.report.text import visible
+from specdiag.report import markdown
+from specdiag.report.text import told, visible
 from specdiag.rule import SEVERITIES, Rule, plain
 from specdiag.store import Store
 
@@ -38,29 +41,96 @@ def explain(found: list[Rule], name: str) -> str:
         near = difflib.get_close_matches(name, [rule.name for rule in found], n=1)
         help = f"did you mean {near[0]}?" if near else "see `specdiag rules`"
         raise SpecdiagError(f"no rule is called {name}", "", help)
-    parts = [
-        f"{rule.name} ({rule.severity})",
-        rule.title,
-        "",
-        "Why",
-        _indent(rule.why),
-        "",
-        "What to do",
-    ]
-    parts += [_indent(text, f"  {n}. ") for n, text in enumerate(rule.fix, start=1)]
-    parts += ["", "Needs"]
-    for table, columns in rule.needs.items():
-        parts.append(
-            f"  {table}: {', '.join(columns)}" if columns else f"  {table} (if there is any)"
-        )
-    if rule.enable:
-        parts += ["", "Where it is undecided", _indent(rule.enable)]
-    if rule.params:
-        parts += ["", "Thresholds (--param " + rule.name + ".NAME=VALUE)"]
-        parts += [f"  {key} = {value}" for key, value in rule.params.items()]
-    if rule.explains:
-        parts += ["", "Explains", _indent(", ".join(rule.explains))]
+    parts = [f"{rule.name} ({rule.severity})", rule.title]
+    for heading, style, texts in sections(rule):
+        parts += ["", heading]
+        for number, text in enumerate(texts, start=1):
+            first = {"prose": "  ", "steps": f"  {number}. ", "items": "  - "}.get(style)
+            parts.append(f"  {text}" if first is None else _indent(text, first))
     return "\n".join(parts)
+
+
+def sections(rule: Rule) -> list[tuple[str, str, list[str]]]:
+    """What is told of a rule, here and in docs/rules: heading, style and texts."""
+    needs = [
+        f"{table}: {', '.join(columns)}" if columns else f"{table} (if there is any)"
+        for table, columns in rule.needs.items()
+    ]
+    params = [f"{key} = {value}" for key, value in rule.params.items()]
+    every = [
+        ("Why", "prose", [rule.why]),
+        ("What is compared", "prose", [rule.formula] if rule.formula else []),
+        ("What looks like it and is not", "items", list(rule.unlike)),
+        ("What may be behind it, the likeliest first", "steps", list(map(told, rule.causes))),
+        ("What to do", "steps", list(rule.fix)),
+        ("Needs", "lines", needs),
+        ("Where it is undecided", "prose", [rule.enable] if rule.enable else []),
+        (f"Thresholds (--param {rule.name}.NAME=VALUE)", "lines", params),
+        ("Explains", "prose", [", ".join(rule.explains)] if rule.explains else []),
+        ("Public reports", "lines", list(rule.reports)),
+    ]
+    return [(heading, style, texts) for heading, style, texts in every if texts]
+
+
+def document(rule: Rule, known: set[str]) -> str:
+    """A rule as a Markdown page: the same text as `explain`, with links to the rules that are known."""
+    parts = [f"# {markdown.prose(rule.title)}", "", f"`{rule.name}`, {rule.severity}"]
+    for heading, style, texts in sections(rule):
+        parts += ["", f"## {markdown.prose(heading)}", ""]
+        if heading == "Public reports":
+            parts += [f"- {_link(text)}" for text in texts]
+        elif heading == "Explains":
+            parts += [
+                ", ".join(f"[{n}]({n}.md)" if n in known else n for n in sorted(rule.explains))
+            ]
+        elif style == "lines":
+            parts += [f"- {markdown.code(text)}" for text in texts]
+        elif style == "steps":
+            parts += [f"{n}. {markdown.prose(text)}" for n, text in enumerate(texts, start=1)]
+        else:
+            parts += [f"{'- ' * (style == 'items')}{markdown.prose(text)}" for text in texts]
+    return "\n".join(parts) + "\n"
+
+
+def _link(report: str) -> str:
+    """A report as a link, where it is one of GitHub."""
+    found = re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", report)
+    address = f"https://github.com/{found[1]}/issues/{found[2]}" if found else ""
+    return f"[{markdown.prose(report)}]({address})" if found else markdown.prose(report)
+
+
+def documents(found: list[Rule]) -> dict[str, str]:
+    """By file name: a page a rule, and README.md that lists them, the worst first."""
+    ordered = sorted(found, key=lambda rule: (SEVERITIES.index(rule.severity), rule.name))
+    rows = [
+        f"| {rule.severity} | [{rule.name}]({rule.name}.md) | {markdown.prose(rule.title)} |"
+        for rule in ordered
+    ]
+    index = [
+        "# Rules", "", "Written by `make docs` from the headers of `rules/*.sql`.", "",
+        "| severity | rule | title |", "|---|---|---|", *rows,
+    ]  # fmt: skip
+    pages = {f"{rule.name}.md": document(rule, {one.name for one in found}) for rule in ordered}
+    return {"README.md": "\n".join(index) + "\n", **pages}
+
+
+def rules_as(found: list[Rule], format: str) -> str:
+    """Every rule as text, Markdown or JSON.
+
+    Raises SpecdiagError when the format does not exist.
+    """
+    if format == "text":
+        return rules(found)
+    if format == "markdown":
+        return "\n".join(documents(found).values()).rstrip()
+    if format == "json":
+        return json.dumps([_record(rule) for rule in found], ensure_ascii=False, indent=1)
+    raise SpecdiagError(f"{format!r} is no format", "--format", "one of text, markdown, json")
+
+
+def _record(rule: Rule) -> dict[str, Any]:
+    record = dataclasses.asdict(rule)
+    return {key: plain(value) for key, value in record.items() if key not in ("path", "sql")}
 
 
 def _indent(text: str, first: str = "  ") -> str:

@@ -26,7 +26,7 @@ def render(diagnosis: Diagnosis) -> str:
     runs, more_runs = _runs(diagnosis)
     return _environment().get_template("page.html.jinja").render(
         version=__version__,
-        verdict=text.verdict(diagnosis),
+        verdict=text.verdict(diagnosis), head=text.head(diagnosis),
         worst=diagnosis.worst(),
         headings=table.runs_table(diagnosis, [])[0],
         runs=runs, more_runs=more_runs, notes=_notes(diagnosis),

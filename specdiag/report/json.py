@@ -10,7 +10,7 @@ from typing import Any
 
 from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Finding, Run
-from specdiag.report.text import INVISIBLE, notices
+from specdiag.report.text import INVISIBLE, coverage, notices, to_switch_on
 
 SCHEMA = 1
 LONGEST = 2000  # characters of a quoted line; path and line say where the whole of it is
@@ -24,6 +24,7 @@ def render(diagnosis: Diagnosis) -> str:
     document = {
         "schema": SCHEMA,
         "specdiag": __version__,
+        "decidable": _decidable(diagnosis),
         "runs": [_run(run) for run in diagnosis.runs],
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "results": [
@@ -36,6 +37,12 @@ def render(diagnosis: Diagnosis) -> str:
     }
     text = json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False)
     return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
+
+
+def _decidable(diagnosis: Diagnosis) -> dict[str, Any]:
+    decided, applying = coverage(diagnosis)
+    wanted = [{"enable": help, "rules": rules} for help, rules in to_switch_on(diagnosis)]
+    return {"rules": applying, "decided": decided, "to_switch_on": wanted}
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -59,6 +66,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "values": finding.values,
         "evidence": [
             {"path": one.path, "line": one.line, "text": _cut(one.text)} for one in finding.evidence
+        ],
+        "causes": [
+            {"name": one.name, "cause": one.cause, "test": one.test} for one in finding.causes
         ],
         "fix": list(finding.rule.fix),
         "explained_by": finding.explained_by,

@@ -23,6 +23,8 @@ _MENTION = re.compile(r"@(?=\w)")
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis, log text escaped."""
     lines = ["# specdiag", "", f"**{_plain(text.verdict(diagnosis))}**", ""]
+    if head := text.head(diagnosis):
+        lines += [_plain(head), ""]
     if diagnosis.runs:
         lines += ["## Runs", "", *_runs(diagnosis), ""]
     told = text.groups(diagnosis)
@@ -45,7 +47,7 @@ def _runs(diagnosis: Diagnosis) -> Iterator[str]:
     yield _row(headings)
     yield _row(["---", "---", "---:", "---:", "---:", "---:", "---"])
     for name, *cells in rows:
-        yield _row([_code(name).replace("|", r"\|"), *map(_plain, cells)])
+        yield _row([code(name).replace("|", r"\|"), *map(_plain, cells)])
     if len(diagnosis.runs) > len(shown):
         yield ""
         yield f"and {text.count(len(diagnosis.runs) - len(shown), 'more run')}"
@@ -59,7 +61,7 @@ def _runs(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _group(group: Group) -> Iterator[str]:
     rule = group.first.rule
-    title = f"### {group.first.severity}: {_prose(rule.title)}"
+    title = f"### {group.first.severity}: {prose(rule.title)}"
     if len(group.findings) == 1:
         yield title
         yield ""
@@ -69,12 +71,17 @@ def _group(group: Group) -> Iterator[str]:
         yield ""
         yield from _list(group.findings)
     yield ""
-    yield f"**Why:** {_prose(rule.why)} ({_code(rule.name)})"
+    yield f"**Why:** {prose(rule.why)} ({code(rule.name)})"
+    if causes := group.first.causes:
+        yield ""
+        yield "**What may be behind it**, the likeliest first:"
+        yield ""
+        yield from (f"{n}. {prose(text.told(one))}" for n, one in enumerate(causes, start=1))
     if rule.fix:
         yield ""
         yield "**What to do:**"
         yield ""
-        yield from (f"{n}. {_prose(step)}" for n, step in enumerate(rule.fix, start=1))
+        yield from (f"{n}. {prose(step)}" for n, step in enumerate(rule.fix, start=1))
     if group.consequences:
         yield ""
         yield f"**What follows from it** ({text.severities(group.consequences)}):"
@@ -87,7 +94,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     if finding.impact:
         yield f"About {finding.impact:.0%} of the throughput is lost."
     values = [
-        f"{_code(name)} {_plain(text.figure(value))}"
+        f"{code(name)} {_plain(text.figure(value))}"
         for name, value in finding.values.items() if value is not None
     ]  # fmt: skip
     if values:
@@ -103,10 +110,10 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
     for finding in findings[:SHOWN]:
-        title = f"{finding.severity}: {_prose(finding.rule.title)} – " if titled else ""
+        title = f"{finding.severity}: {prose(finding.rule.title)} – " if titled else ""
         yield f"- {title}{_where(finding)}: {_plain(finding.message)}"
         if finding.evidence:
-            yield f"  {_code(_quote(finding, finding.evidence[0]))}"
+            yield f"  {code(_quote(finding, finding.evidence[0]))}"
     if rest := findings[SHOWN:]:
         yield f"- and {len(rest):,} more, on {_names(sorted({one.run for one in rest}))}"
 
@@ -115,8 +122,8 @@ def _without_finding(diagnosis: Diagnosis) -> Iterator[str]:
     if undecided := text.open_rules(diagnosis):
         yield from ("## Not decided", "")
         for one in undecided:
-            how = f" To decide it: {_prose(one.rule.enable)}." if one.rule.enable else ""
-            yield f"- **{_prose(one.rule.title)}** ({_code(one.rule.name)}).{how}"
+            how = f" To decide it: {prose(one.rule.enable)}." if one.rule.enable else ""
+            yield f"- **{prose(one.rule.title)}** ({code(one.rule.name)}).{how}"
             for lack, names in one.reasons[:SHOWN]:
                 yield f"  - {_plain(lack)}: {_names(names)}"
             if len(one.reasons) > SHOWN:
@@ -129,8 +136,8 @@ def _without_finding(diagnosis: Diagnosis) -> Iterator[str]:
     if notices := text.notices(diagnosis):
         yield from ("## Not read", "")
         for notice in notices[:ROWS]:
-            where = f" {_code(notice.where)}" if notice.where else ""
-            help = f" – {_prose(notice.help)}" if notice.help else ""
+            where = f" {code(notice.where)}" if notice.where else ""
+            help = f" – {prose(notice.help)}" if notice.help else ""
             yield f"- {_plain(notice.what)}{where}{help}"
         if len(notices) > ROWS:
             yield f"- and {len(notices) - ROWS:,} more"
@@ -147,13 +154,13 @@ def _plain(words: str) -> str:
     return _MENTION.sub("@<!-- -->", _START.sub(r"\1\\\2", words))
 
 
-def _prose(words: str) -> str:
+def prose(words: str) -> str:
     """Running text of a rule: it may have several lines, and code between backticks."""
     parts = re.split(r"`([^`]+)`", " ".join(words.split()))
-    return "".join(_code(part) if n % 2 else _plain(part) for n, part in enumerate(parts) if part)
+    return "".join(code(part) if n % 2 else _plain(part) for n, part in enumerate(parts) if part)
 
 
-def _code(words: str) -> str:
+def code(words: str) -> str:
     """A span of code, with more backticks around it than within."""
     words = visible(words, 600)
     ticks = "`" * (_longest_run(words) + 1)
@@ -180,10 +187,10 @@ def _quote(finding: Finding, one: Evidence) -> str:
 
 
 def _where(finding: Finding) -> str:
-    against = f" against {_code(finding.against)}" if finding.against else ""
-    return f"{_code(finding.run)}{against}"
+    against = f" against {code(finding.against)}" if finding.against else ""
+    return f"{code(finding.run)}{against}"
 
 
 def _names(names: list[str]) -> str:
-    shown = ", ".join(_code(name) for name in names[:SHOWN])
+    shown = ", ".join(code(name) for name in names[:SHOWN])
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN:,} more"

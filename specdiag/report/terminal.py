@@ -40,6 +40,11 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
     groups = text.groups(diagnosis)
     style = STYLES[groups[0].first.severity] if groups else "bold green"
     console.print(Text(text.verdict(diagnosis), style=style))
+    if head := text.head(diagnosis, most=1):
+        filled = textwrap.fill(
+            head, console.width - 1, break_long_words=False, break_on_hyphens=False
+        )
+        console.print(Text(filled, style="dim"), soft_wrap=True)
     _runs(console, diagnosis)
     for group in groups:
         _group(console, group)
@@ -89,6 +94,8 @@ def _group(console: Console, group: Group) -> None:
         others = [other.run for other in group.findings[1:]]
         runs = text.count(len(others), "other run")
         _say(console, f"also   in {runs}: {text.named(others, 5)}")
+    for cause in finding.causes[: text.CAUSES]:
+        _say(console, f"maybe  {visible(text.told(cause), 600)}")
     for number, step in enumerate(finding.rule.fix, start=1):
         _say(console, f"{'next' if number == 1 else '    '}   {number}. {step}", indent=10)
     for other in group.consequences[:6]:

@@ -10,9 +10,11 @@ from typing import Any
 
 from specdiag.diagnosis import Diagnosis, Finding
 from specdiag.errors import Notice
-from specdiag.rule import SEVERITIES, Rule
+from specdiag.rule import SEVERITIES, Cause, Rule
 
 MISSING = "–"
+ENOUGH = "give more of the same input"  # to a rule that says nothing else of it
+CAUSES = 3  # of a finding, that are told
 MANY = 3  # more findings of one rule than this are told together
 
 # Characters that show nothing, or move what stands around them: C1 controls, bidi controls,
@@ -205,6 +207,11 @@ def _nothing(diagnosis: Diagnosis, told: int) -> str:
     return f"nothing wrong found: {count(passes, 'rule')} passed{still}{notes}"
 
 
+def told(cause: Cause) -> str:
+    """A cause and its test in one sentence each."""
+    return f"{cause.cause.rstrip('.')}. To tell: {cause.test}"
+
+
 # Rules without a finding
 
 
@@ -229,6 +236,34 @@ def open_rules(diagnosis: Diagnosis) -> list[Open]:
             lack = one.reason.removesuffix(f"; {rules[one.rule].enable}")
             lacks[one.rule][lack].append(one.run)
     return [Open(rules[name], list(reasons.items())) for name, reasons in lacks.items()]
+
+
+def coverage(diagnosis: Diagnosis) -> tuple[int, int]:
+    """How many rules could decide wherever they apply, and how many apply to a run."""
+    applying = {one.rule for one in diagnosis.results if one.result != "not applicable"}
+    return len(applying) - len(open_rules(diagnosis)), len(applying)
+
+
+def to_switch_on(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
+    """What would let the undecided rules decide, and which; what opens most of them first."""
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for one in open_rules(diagnosis):
+        wanted[" ".join((one.rule.enable or ENOUGH).split())].append(one.rule.name)
+    return sorted(wanted.items(), key=lambda item: -len(item[1]))
+
+
+def head(diagnosis: Diagnosis, most: int = 3) -> str:
+    """The line below the verdict: what could be decided, and what to do about the rest."""
+    decided, applying = coverage(diagnosis)
+    if not applying:
+        return ""
+    line = f"decidable: {decided:,} of {count(applying, 'rule')}"
+    wanted = to_switch_on(diagnosis)
+    if not wanted:
+        return line
+    shown = [f"{help} ({named(rules, 2)})" for help, rules in wanted[:most]]
+    rest = [f"and {len(wanted) - most:,} more, see below"] if len(wanted) > most else []
+    return f"{line}; for the rest: {'; '.join(shown + rest)}"
 
 
 def passed(diagnosis: Diagnosis) -> list[tuple[Rule, int]]:
