@@ -201,5 +201,5 @@ class _Parser:
     def _wrong(self, why: str) -> SpecdiagError:
         return SpecdiagError(
             f"no regular expression: {why}", f"grammar, character {self.at}",
-            "specdiag/ddtree/regex.py says what a pattern can have",
+            r"known are . [a-z] [^a] \d \w \s \n \x41 ( ) | * + ? {2} {2,} {2,5}",
         )  # fmt: skip

@@ -158,8 +158,10 @@ class _Table:
         if not self.frames:
             return
         part = self.path.with_name(self.path.name + ".part")
+        packed = io.BytesIO()  # where the disk is full, the system says so and polars may not
         try:
-            pl.concat(self.frames).write_parquet(part)
+            pl.concat(self.frames).write_parquet(packed)
+            part.write_bytes(packed.getbuffer())
             part.replace(self.path)
         except pl.exceptions.PolarsError as error:
             raise OSError(str(error)) from None
