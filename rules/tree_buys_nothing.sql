@@ -42,7 +42,8 @@ stretch AS (
     SELECT run, kind, running, length, part, count(*) AS rows, avg(commit_len) AS commit_len, median(step_ms) AS step_ms, median(host_ms) AS host_ms,
         avg(graph::INTEGER) AS graph, arg_min(cite(source, line), line, 2) AS lines
     FROM (SELECT *, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, ntile(10) OVER (PARTITION BY run, kind, running,
-        round(ln(ctx_len) / ln(1.5)) ORDER BY source, line) AS part FROM row)
+        round(ln(ctx_len) / ln(1.5)) ORDER BY source, line) AS part FROM row
+        WHERE run IN (SELECT run FROM chain UNION SELECT against FROM chain))
     GROUP BY run, kind, running, length, part
 ),
 cell AS (
