@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- needs    = { request = ["text"], baseline = ["against"], run = [], event = [], decode = [] }
 -- enough   = { request = 5, baseline = 1 }
--- applies  = "speculates AND served AND run IN (SELECT run FROM event WHERE kind = 'hybrid' UNION SELECT run FROM decode WHERE state_usage IS NOT NULL OR state_slots IS NOT NULL)"
+-- applies  = "speculates AND served AND run IN (SELECT run FROM event WHERE kind IN ('hybrid', 'state_cache') UNION SELECT run FROM decode WHERE state_usage IS NOT NULL OR state_slots IS NOT NULL)"
 -- enable   = "ask the same prompts, greedy, with speculation and without, and keep the answers' texts: throughput and acceptance prove nothing here"
 -- why      = "Layers with a recurrent state cannot take back a refused draft: the state after the last accepted token must be kept and put back. A wrong one leaves text that starts well and drifts, and acceptance looks healthy all the while."
 -- fix      = [

@@ -248,6 +248,22 @@ FROM since WHERE NOT vllm GROUP BY run, source, scrape, rank
 HAVING max(value) FILTER (name = 'spec_accept_length') >= 1
     AND (scrape = 1 OR coalesce(bool_or(value <> before) FILTER (name IN ('spec_accept_length', 'spec_accept_rate')), true));
 
+-- vLLM's V0 engine prints totals since its start, and counts a draft as accepted that stands behind a
+-- refused one: what was emitted tells the commit length.
+UPDATE acceptance SET accepted_tokens = t.accepted, drafted_tokens = t.drafted, emitted_tokens = t.emitted,
+    steps = t.drafted / budget, commit_len = CASE WHEN t.drafted > 0 THEN t.emitted * budget / t.drafted END
+FROM (
+    SELECT source, line, accepted_tokens - coalesce(lag(accepted_tokens) OVER w, 0) AS accepted, drafted_tokens - coalesce(lag(drafted_tokens) OVER w, 0) AS drafted,
+        emitted_tokens - coalesce(lag(emitted_tokens) OVER w, 0) AS emitted
+    FROM acceptance WHERE emitted_tokens IS NOT NULL AND budget > 0 WINDOW w AS (PARTITION BY run, rank ORDER BY source, line)
+) t
+WHERE acceptance.source = t.source AND acceptance.line = t.line AND t.drafted >= 0;
+
+-- Counts of a window without a length: the drafts a step are in the arguments.
+UPDATE acceptance SET commit_len = 1 + accepted_tokens * a.drafted_plus_one / drafted_tokens - accepted_tokens / drafted_tokens
+FROM (SELECT run, drafted_plus_one FROM asked WHERE drafted_plus_one > 1) a
+WHERE a.run = acceptance.run AND commit_len IS NULL AND accepted_drafts IS NULL AND drafted_tokens > 0 AND accepted_tokens IS NOT NULL;
+
 -- Benchmarks --------------------------------------------------------------------------------------
 
 -- Where nothing speculates, clients write -1, 0 or 1 for the accept length.

@@ -123,6 +123,7 @@ CREATE TABLE acceptance (    -- aggregate speculation counters, as a server prin
     draft_ms DOUBLE, build_ms DOUBLE, verify_ms DOUBLE, commit_ms DOUBLE, step_ms DOUBLE,
     tokens_per_s DOUBLE,
     accepted_tokens BIGINT, drafted_tokens BIGINT,  -- counts of the window (vLLM, llama.cpp)
+    emitted_tokens BIGINT,   -- with the bonus tokens; vLLM's V0 engine has no other count of them
     drafted_per_s DOUBLE,
     accept_rate DOUBLE,      -- accepted / drafted, 0-1
     steps DOUBLE,            -- how many steps the figures stand for
@@ -434,7 +435,8 @@ record AS (
 kept AS (  -- the same quantity from two kinds of source, each with what it stands for
     SELECT c.run, c.kind, CASE c.kind WHEN 'decode' THEN 'decode lines' WHEN 'request' THEN 'response records' ELSE 'benchmark' END AS name,
         sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(steps) AS steps, count(*) AS rows,
-        coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, arg_min(source, line) AS source, min(line) AS line
+        coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, CASE WHEN c.kind = 'request' THEN avg(commit_len) END AS per_request,
+        arg_min(source, line) AS source, min(line) AS line
     FROM commit_sample c WHERE c.kind IN ('decode', 'request', 'benchmark') GROUP BY c.run, c.kind
 ),
 volume AS (
@@ -507,6 +509,7 @@ entry AS (
     FROM kept a JOIN kept b ON a.run = b.run AND a.kind < b.kind
     JOIN volume va ON va.run = a.run AND va.kind = a.kind JOIN volume vb ON vb.run = b.run AND vb.kind = b.kind
     WHERE a.steps >= 200 AND b.steps >= 200 AND least(va.tokens, vb.tokens) >= 0.7 * greatest(va.tokens, vb.tokens)  -- else other traffic is in one of them
+        AND coalesce(abs(a.commit_len - b.per_request) > 0.04 * a.commit_len, true)  -- a mean over requests: that is aggregation_differs
     UNION ALL
     SELECT run, NULL, 'context growth', 'token counter', ratio * committed, 'steps x batch x accept length', committed, -0.15 * committed, 0.15 * committed, rows, source, line,
         format('the token counter grows by {:.2f} tokens a step over {} steady decode lines, the printed accept length is {:.2f}', ratio * commit_len, rows, commit_len)
