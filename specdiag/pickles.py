@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 ZIP = b"PK\x03\x04"
 LARGEST = 256 << 20  # bytes of the pickle, and of all tensors together
 RATIO = 200  # a real archive is not packed at all
-MOST_STEPS = 10_000_000  # operations of the pickle
-MOST_VALUES = 20_000_000  # numbers made of tensors and arrays, and values that come out of it all
+MOST_STEPS = 5_000_000  # operations of the pickle
+MOST_VALUES = 10_000_000  # numbers made of tensors and arrays, and values that come out of it all
 DEEPEST = 60  # levels of lists and dicts
 LEGACY = 0x1950A86A20F9469CFC6C  # what torch.save wrote first before it wrote archives
 
@@ -313,6 +313,9 @@ def _plain(value: Any, depth: int, budget: _Budget) -> Any:
             return _plain(value.values, depth + 1, budget)
         case dict():
             return {str(key): _plain(one, depth + 1, budget) for key, one in value.items()}
+        case list() | tuple() if all(type(one) is int for one in value):  # most of all there is
+            budget.spend(len(value))
+            return list(value)
         case list() | tuple() | set() | frozenset():
             return [_plain(one, depth + 1, budget) for one in value]
         case str():

@@ -20,9 +20,8 @@ from specdiag.parser import Parsed, Parser
 
 LONGEST_EVENT = 1 << 20  # characters; a longer one is broken
 LONGEST_NAME = 200
-NEAR = 400  # characters; within these an event says what kind of event it is
 SHOWN = 5  # broken events that are kept for the report
-MOST_BROKEN = 10_000  # more, and it is no trace
+MOST_BROKEN = 1000  # more, and it is no trace
 MOST_DEVICES = 64
 PAUSE = 3.0  # steps without work: nobody asked for any
 PAUSE_MS = 50.0  # the same where no step is marked
@@ -123,10 +122,9 @@ class Reader:
         if len(self.parsed.strangers) < SHOWN:
             line = self._line + text.count("\n", self._counted, start)
             self.parsed.strangers.append((line, text[start : start + 80]))
-        at = text.find("{", start + 1)
-        while at >= 0 and '"ph"' not in text[at : at + NEAR]:
-            at = text.find("{", at + 1)
-        self._place = at if at >= 0 else len(text)
+        mark = text.find('"ph"', start + 1)
+        at = text.rfind("{", start + 1, mark) if mark >= 0 else -1
+        self._place = at if at >= 0 else mark if mark >= 0 else len(text)
         self._done = self._lost > MOST_BROKEN
 
     def _take(self, event: dict[str, Any]) -> None:
