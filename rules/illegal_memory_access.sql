@@ -34,7 +34,7 @@ first AS (
         AND NOT EXISTS (FROM problem p WHERE p.run = f.run AND p.killed AND p.fatal AND NOT p.follows
             AND (coalesce(p.time < f.time, false) OR (p.source = f.source AND p.line < f.line))
             AND regexp_matches(p.message, '(?i)out of memory|not enough memory|ALLOC_FAILED'))
-        AND NOT EXISTS (FROM event e WHERE e.run = f.run AND e.kind = 'device_assert' AND regexp_matches(e.detail, '(?i)\bnan\b'))
+        AND NOT EXISTS (FROM event e WHERE e.run = f.run AND e.kind = 'device_assert' AND regexp_matches(e.detail, '(?i)\bnan\b|\binf detected'))
 ),
 asserted AS (
     SELECT run, arg_min(detail, line) AS condition, arg_min(name, line) AS kernel, min(line) AS line, arg_min(source, line) AS source

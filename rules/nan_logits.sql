@@ -23,12 +23,12 @@
 -- explains = ["illegal_memory_access", "start_failed", "peer_lost", "speculative_assertion", "acceptance_too_perfect", "draft_never_accepted", "server_died"]
 
 WITH said AS (
-    SELECT run, source, line, time, rank, detail AS text FROM event
+    SELECT run, source, line, time, rank, detail AS text, value FROM event
     WHERE kind = 'nan' AND NOT regexp_matches(detail, '(?i)server_args|--[a-z-]*nan|nan.detection|nan%')
     UNION ALL
-    SELECT run, source, line, time, rank, detail FROM event WHERE kind = 'device_assert' AND regexp_matches(detail, '(?i)\bnan\b')
+    SELECT run, source, line, time, rank, detail, NULL FROM event WHERE kind = 'device_assert' AND regexp_matches(detail, '(?i)\bnan\b|\binf detected')
     UNION ALL
-    SELECT run, source, line, time, rank, message FROM problem
+    SELECT run, source, line, time, rank, message, NULL FROM problem
     WHERE regexp_matches(message, '(?i)\bnans?\b') AND regexp_matches(message, '(?i)logit|prob|sampl|inf|tensor|hidden|detect')
 ),
 -- Weights that are none, and programs that feed made-up tokens.
@@ -44,7 +44,7 @@ hit AS (
 ),
 usual AS (SELECT run, avg((cached_tokens > 0)::INTEGER) AS cached_share, count(*) AS prompts FROM prefill GROUP BY run),
 summed AS (
-    SELECT run, count(*) AS messages, string_agg(DISTINCT rank, ', ' ORDER BY rank) AS ranks, count(DISTINCT rank) AS number,
+    SELECT run, count(*) AS messages, sum(value)::BIGINT AS passes, string_agg(DISTINCT rank, ', ' ORDER BY rank) AS ranks, count(DISTINCT rank) AS number,
         arg_min(text, (source, line)) AS text, min(time) AS first_time, min(line) AS first_line, arg_min(source, line) AS first_source,
         arg_min(cite(source, line), (source, line), 3) AS places
     FROM said WHERE run NOT IN (FROM dummy) GROUP BY run
@@ -69,7 +69,8 @@ died AS (
 )
 SELECT
     s.run,
-    format('NaN in logits or probabilities: {} message{}{}{}{}{}', messages, CASE WHEN messages > 1 THEN 's' ELSE '' END,
+    format('NaN in logits or probabilities: {} message{}{}{}{}{}{}', messages, CASE WHEN messages > 1 THEN 's' ELSE '' END,
+        CASE WHEN passes > 0 THEN format(' of {} forward pass{}', passes, CASE WHEN passes > 1 THEN 'es' ELSE '' END) ELSE '' END,
         CASE WHEN number > 0 THEN format(' from {} rank{} ({})', number, CASE WHEN number > 1 THEN 's' ELSE '' END, ranks) ELSE '' END,
         CASE WHEN h.prompts >= 3 AND h.cached_share >= 0.8 AND u.cached_share < 0.6 THEN
             format('; {:.0f} % of them follow a prompt with cache hits, of all prompts {:.0f} % have some', 100 * h.cached_share, 100 * u.cached_share) ELSE '' END,
@@ -78,7 +79,7 @@ SELECT
         CASE WHEN d.line IS NOT NULL THEN '; the process died of it' ELSE '' END) AS message,
     list_filter([CASE WHEN h.prompts >= 3 AND h.cached_share >= 0.8 AND u.cached_share < 0.6 THEN 'cache' END,
                  CASE WHEN q.low IS NOT NULL THEN 'precision' END], lambda one: one IS NOT NULL) AS causes,
-    messages, ranks, left(text, 200) AS text, h.cached_share, u.cached_share AS cached_share_of_all, a.before AS accept_len_before,
+    messages, passes, ranks, left(text, 200) AS text, h.cached_share, u.cached_share AS cached_share_of_all, a.before AS accept_len_before,
     a.since AS accept_len_since, a.ctx_len, q.low AS low_precision,
     CASE WHEN d.line IS NOT NULL THEN list_append(places, cite(d.source, d.line)) ELSE places END AS lines
 FROM summed s LEFT JOIN hit h USING (run) LEFT JOIN usual u USING (run) LEFT JOIN accepted a USING (run)
