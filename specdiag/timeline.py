@@ -217,8 +217,8 @@ class Reader:
             "host",
             at_ms=(pl.col("free") - first) / 1000,
             gap_ms=pl.col("gap") / 1000,
-            before=self._named("before"),
-            after=self._named("name"),
+            before=self._named(longest, "before"),
+            after=self._named(longest, "name"),
         )
         self._add("profile_gap", cited.with_columns(name))
         self._quote(longest)
@@ -227,8 +227,9 @@ class Reader:
     def _add(self, table: str, rows: pl.DataFrame) -> None:
         self.parsed.add(table, rows.with_columns(pl.selectors.float().round(6)))
 
-    def _named(self, column: str) -> pl.Expr:
-        return pl.col(column).replace_strict(self._texts, default=None, return_dtype=pl.String)
+    def _named(self, rows: pl.DataFrame, column: str) -> pl.Series:
+        texts = [self._texts.get(number) for number in rows.get_column(column)]
+        return pl.Series(texts, dtype=pl.String)
 
     def _stages_of(self, device: int, work: pl.DataFrame, marks: pl.DataFrame) -> pl.DataFrame:
         """What each stage took: its ranges on the device, or those of the host that launched it."""
