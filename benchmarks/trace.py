@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from specdiag.ddtree import corpus, pair, trace
+from specdiag.ddtree import corpus, pair, trace, writer
 from specdiag.ddtree.decode import Options, Request, decode
 from specdiag.ddtree.writer import TraceWriter
 
@@ -63,12 +63,12 @@ def alone(found: pair.Pair, requests: list[Request], options: Options, path: Pat
     encoded, written = [], []
     for _ in range(7):
         start = time.perf_counter()
-        lines = [trace.line(record) for record in records]
+        lines = [writer.encode(record) for record in records]
         encoded.append(time.perf_counter() - start)
         start = time.perf_counter()
         with open(path, "wb") as out:
             for line in lines:
-                out.write(line.encode() + b"\n")
+                out.write(line + b"\n")
         written.append(time.perf_counter() - start)
     size = sum(map(len, lines)) / len(lines)
     return [1e6 * min(times) / len(records) for times in (encoded, written)] + [size]

@@ -10,6 +10,18 @@
 --   "Use a drafter tuned for long contexts, or its window setting; check its RoPE scaling.",
 --   "Until then limit speculation, or the number of drafts, beyond the length where the commit length crosses break-even.",
 -- ]
+-- formula  = "median C in the lowest third of the contexts against the highest, with the contexts at least 3x apart, and a rank correlation of C with context that chance does not give"
+-- unlike   = [
+--   "A batch that grew at the same time: more requests, not more context.",
+--   "Text that changes with the position in the prompt (code first, prose later): the control is the same predictable text at each length.",
+--   "Requests that were retracted and start again.",
+-- ]
+-- causes   = [
+--   { name = "training", cause = "the drafter was trained on short sequences, or reads a window of the context", test = "the same predictable text at 1k and at 32k: C falls with the drafter, and holds where only the text was hard" },
+--   { name = "rope", cause = "the drafter or the target is run with another RoPE scaling than it was trained with", test = "the same prompt with the published RoPE settings in the drafter's config.json" },
+--   { name = "draft_cache", cause = "the drafter loses rows of its own context as a request goes on", test = "a step trace of one request: draft_context_wrong names the first step" },
+-- ]
+-- reports  = ["sgl-project/sglang#30763", "vllm-project/vllm#47602"]
 -- params   = { drop = 0.25, range = 3.0, per_bin = 5, chance = 2.6, order = 0.4 }
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines or steps. They scatter, so

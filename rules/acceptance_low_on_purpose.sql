@@ -4,6 +4,15 @@
 -- enough   = 5
 -- why      = "A simulated acceptance, or a policy that drafts less under load, sets the commit length: it says nothing about the drafter."
 -- fix      = ["Unset the simulation before quoting a figure.", "Where a policy switches speculation off, check that decode graphs are still used at those batch sizes."]
+-- formula  = "C = 1 on every line of a run with a simulation set, or C = 1 exactly above one batch size and above 1.2 below it"
+-- unlike   = [
+--   "C of 1.00 at every batch size: that is a draft which is never accepted.",
+-- ]
+-- causes   = [
+--   { name = "simulated", cause = "a simulated acceptance length is set in the environment", test = "the environment of the process without the variable" },
+--   { name = "policy", cause = "an adaptive policy drafts less under load", test = "one request at a time: C is back" },
+-- ]
+-- reports  = ["sgl-project/sglang#32595", "vllm-project/vllm#48494"]
 -- explains = ["draft_never_accepted", "acceptance_decays_with_context"]
 -- params   = { floor = 1.005, healthy = 1.2, lines = 5 }
 

@@ -8,6 +8,11 @@
 --   "Is acceptance simulated, or a threshold below 1 in use? Both accept what the target did not choose.",
 --   "Compare the tokens of the tree with those that were verified: padding, an exchanged row or a stale buffer shifts one against the other.",
 -- ]
+-- formula  = "token(row) = target(parent(row)) for each accepted row (identity I2)"
+-- unlike   = [
+--   "A run with simulated acceptance: it says so in its settings, and is told once for all.",
+--   "A last row that was cut by a stop.",
+-- ]
 -- explains = ["walk_stopped_early", "bonus_from_wrong_row", "differs_from_target", "emitted_differs_from_accepted", "acceptance_too_perfect"]
 -- faults   = ["F31", "F32", "F33", "F58", "F36"]
 

@@ -7,7 +7,17 @@
 --   "Install server, kernel package and torch together, in one command and from one index, so that all carry the same CUDA suffix; a kernel package upgraded alone brings the mismatch back.",
 --   "Where the missing name starts with cu, cuda or nccl: update the driver or that library instead; the Python packages fit each other.",
 -- ]
--- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed"]
+-- formula  = "an undefined symbol, or a library that was built for another version, before the server is ready"
+-- unlike   = [
+--   "A file or module that is not there at all (module_missing).",
+--   "Python's second attempt to import the same package under another name.",
+-- ]
+-- causes   = [
+--   { name = "torch", cause = "the package was built for another torch: the missing name is in the namespace of torch or c10", test = "pip list in the same environment: kernel package and torch carry different CUDA suffixes or releases" },
+--   { name = "driver", cause = "the driver or CUDA runtime is too old: the missing name begins with cu", test = "nvidia-smi: its CUDA version is below the suffix of torch" },
+-- ]
+-- reports  = ["sgl-project/sglang#5100", "sgl-project/sglang#18203", "sgl-project/sglang#8131", "sgl-project/sglang#30562"]
+-- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
 WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (

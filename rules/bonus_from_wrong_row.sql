@@ -8,6 +8,10 @@
 --   "Index the logits by the last accepted row, not by the number of accepted drafts: the two agree on a chain only.",
 --   "Compare the rows of one request with those of its neighbours in the batch.",
 -- ]
+-- formula  = "bonus = target(last accepted row) (identity I3)"
+-- unlike   = [
+--   "A bonus that was not sent, since the request ended on an accepted draft.",
+-- ]
 -- explains = ["differs_from_target", "emitted_differs_from_accepted", "steps_do_not_chain"]
 -- faults   = ["F15", "F16", "F32"]
 

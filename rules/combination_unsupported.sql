@@ -7,7 +7,18 @@
 --   "Start once without the speculative options: if that works, the pair is proven.",
 --   "Look the pair up in the support table of the server's documentation for this version; a newer version may allow it.",
 -- ]
--- explains = ["start_failed", "graph_capture_failed", "speculative_assertion"]
+-- formula  = "a message that refuses a pair of settings, or an error of the speculative path right after the start, with such a pair in the arguments"
+-- unlike   = [
+--   "The same error without speculation: then the pair is not it.",
+--   "An out-of-memory error that names an option.",
+-- ]
+-- causes   = [
+--   { name = "backend", cause = "an attention backend has no speculative path for this algorithm, top-k or page size", test = "--attention-backend triton (or flashinfer), everything else as it was" },
+--   { name = "quantisation", cause = "the draft inherits a quantisation or a KV type that its layers do not have", test = "--speculative-draft-model-quantization unquant" },
+--   { name = "overlap", cause = "the overlap schedule or a parallel layout does not know the algorithm", test = "--disable-overlap-schedule; then data parallelism off" },
+-- ]
+-- reports  = ["sgl-project/sglang#23490", "sgl-project/sglang#35534", "sgl-project/sglang#36352"]
+-- explains = ["start_failed", "graph_capture_failed", "speculative_assertion", "server_died"]
 
 WITH death AS (
     SELECT run, min(line) AS line FROM event
@@ -20,7 +31,7 @@ cause AS (
 ),
 refused AS (
     SELECT * FROM cause
-    WHERE type IN ('ValueError', 'AssertionError', 'NotImplementedError', 'RuntimeError', 'Exception', 'TypeError', 'error')
+    WHERE type IN ('ValueError', 'AssertionError', 'NotImplementedError', 'RuntimeError', 'Exception', 'TypeError', 'error', 'Value error')
         AND regexp_matches(message, '(?i)(?:not|n''t)(?: \w+){0,3} support|invalid choice|(?:unknown|invalid|unrecogni[sz]ed) (?:speculative|attention|quanti[sz]|algorithm|backend)|unsupported|only supports?\b|supported only|only supported|support(?:s|ed)? (?:only )?(?:by|for|with|on|in) |not (?:yet |currently )?implemented|not compatible|incompatible|cannot be (?:used|combined|enabled)|can only be used|mutually exclusive|conflicts? with|must be (?:set|disabled|enabled|[0-9]+|one of)|requires? (?:--)?[a-z_-]*(?:backend|page|topk|top_k|attention|quant|overlap|radix|graph|algorithm)|please (?:use|set|disable|enable|specify) ')
         AND regexp_matches(message, '(?i)backend|attention|page.?size|top.?k\b|quanti[sz]|\bfp8\b|\bfp4\b|nvfp4|\bawq\b|\bgptq\b|specul|\bspec\b|eagle|\bmtp\b|nextn|dflash|dspark|ddtree|treeflash|\bngram\b|standalone|draft|overlap|kv.?cache.?dtype|radix|\blora\b|chunked.prefill|cuda.?graph|hicache|mamba|pipeline.parallel|tensor.parallel|disaggregat|torch.?compile|grammar')
         -- the GPU, a package, memory, an unknown model and a draft that does not fit are other findings

@@ -7,7 +7,17 @@
 --   "Or install prebuilt kernels for this architecture, so that nothing is compiled.",
 --   "Leave --mem-fraction-static and --cuda-graph-max-bs alone: memory is not the cause.",
 -- ]
--- explains = ["start_failed", "kernel_missing_for_gpu", "graph_capture_failed"]
+-- formula  = "nvcc or ptxas rejects an architecture, or a build that fails, before the server is ready"
+-- unlike   = [
+--   "A capture error without a compiler's message.",
+--   "A kernel that exists but not for this card (kernel_missing_for_gpu).",
+-- ]
+-- causes   = [
+--   { name = "path", cause = "an older toolkit stands first in the path", test = "which nvcc; nvcc --version in the shell that starts the server" },
+--   { name = "none", cause = "no toolkit is new enough for the card", test = "prebuilt kernels for this architecture: nothing is compiled then" },
+-- ]
+-- reports  = ["ggml-org/llama.cpp#23224"]
+-- explains = ["start_failed", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
 WITH refused AS (
     SELECT run, source, line, type, message, at_start,

@@ -9,6 +9,19 @@
 --   "If the capture failed for lack of memory, lower --mem-fraction-static or --cuda-graph-max-bs instead of switching graphs off.",
 --   "Check after the restart that the log has `Capture ... graph end` and decode lines say True.",
 -- ]
+-- formula  = "the share of decode lines that say `cuda graph: False` is at least 0.7 over 5 lines"
+-- unlike   = [
+--   "Prefill lines, where False is normal.",
+--   "Formats without the field: absent is not False.",
+--   "A server on a CPU, or one that was started eager on purpose to debug: the flag is quoted.",
+--   "A batch above the largest captured size only (batch_outside_graphs).",
+-- ]
+-- causes   = [
+--   { name = "flag", cause = "a flag left from debugging", test = "the arguments without --disable-cuda-graph" },
+--   { name = "option", cause = "another option switches graphs off silently", test = "the start-up log: the line before the first capture names it" },
+--   { name = "memory", cause = "the capture found no memory and was skipped", test = "--mem-fraction-static lower by 0.05" },
+-- ]
+-- reports  = ["sgl-project/sglang#10374", "sgl-project/sglang#5050"]
 -- params   = { share = 0.7, lines = 5 }
 
 WITH setting AS (

@@ -10,6 +10,17 @@
 --   "Run one chain (top-k 1) and compare with linear verification of the same drafter: both must commit the same.",
 --   "Check what the depth column counts: a constant equal to the budget or to the depth of the tree is no acceptance.",
 -- ]
+-- formula  = "C = A + 1 for each step that is not its request's last; of printed means C = A + 1 within 0.05"
+-- unlike   = [
+--   "A request's last step: a stop token, the length limit or the grammar cuts what was accepted.",
+--   "A convention that counts the root, or leaves the bonus out: off by exactly one everywhere.",
+-- ]
+-- causes   = [
+--   { name = "walk", cause = "the walk or the commit stops before the path ends", test = "the same prompt with top-k 1 against linear verification: C differs" },
+--   { name = "counter", cause = "the depth column counts the tree, not the path", test = "the budget doubled: the depth doubles with it, C does not" },
+--   { name = "batch", cause = "depth is a maximum or a sum over the batch and C a mean", test = "one request alone: both agree" },
+-- ]
+-- reports  = ["sgl-project/sglang#15360", "sgl-project/sglang#26866"]
 -- explains = ["tree_below_chain", "throughput_contradicts_commit", "counter_is_not_acceptance", "draft_never_accepted", "acceptance_decays_with_context", "sources_disagree"]
 -- params   = { tolerance = 0.05, unlinked = 0.33 }
 

@@ -9,6 +9,10 @@
 --   "Crop the block from the draft cache after drafting.",
 --   "Append the rows of the last step only; the whole context again is right but grows with it.",
 -- ]
+-- formula  = "draft cache after a step = context after it; rows appended = accepted rows of the step before (identity I7)"
+-- unlike   = [
+--   "A drafter with a cache that is trimmed to its window.",
+-- ]
 -- explains = ["draft_never_accepted", "acceptance_low_from_start", "acceptance_decays_with_context", "tree_below_chain", "slower_than_baseline", "step_time_superlinear", "text_is_hard", "stage_grows_with_context", "window_not_applied"]
 -- faults   = ["F12", "F13", "F14", "F24", "F25", "F26", "F41", "F45", "F46", "F50", "F61", "F63"]
 

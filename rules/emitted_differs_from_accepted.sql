@@ -9,6 +9,10 @@
 --   "A missing token that is always the same one is filtered by value: the mask id is a token, too.",
 --   "Fewer tokens than were committed, in the middle of a request: what ends the emission? The cache keeps the rest.",
 -- ]
+-- formula  = "emitted = tokens of the accepted nodes + bonus (identity I4); a cut leaves a leading part of it"
+-- unlike   = [
+--   "The last step of a request, cut at its stop token or limit.",
+-- ]
 -- explains = ["steps_do_not_chain", "sources_disagree", "depth_contradicts_commit", "differs_from_target"]
 -- faults   = ["F16", "F17", "F18", "F55"]
 

@@ -5,6 +5,16 @@
 -- enable   = "record the times of the stages"
 -- why      = "To walk a tree takes a few comparisons a node once the choices are on the host. Where it takes a large part of the step, the host asks the device once a node, or the device idles while it computes."
 -- fix      = ["Fetch the choices of all rows in one copy, then walk.", "Count the synchronisations of a step: one or two, whatever the tree's size."]
+-- formula  = "walk / step at least 0.3 over at least 8 steps"
+-- unlike   = [
+--   "A first step that compiles or allocates.",
+--   "A device that is so fast that everything is host: compare with plain decoding.",
+-- ]
+-- causes   = [
+--   { name = "synchronise", cause = "the walk asks the device for each node", test = "the number of synchronisations a step at budgets 8 and 64: it grows with the nodes" },
+--   { name = "python", cause = "the walk is a Python loop over tensors", test = "the same loop over lists that were fetched in one copy" },
+-- ]
+-- reports  = ["sgl-project/sglang#27509"]
 -- explains = ["slower_than_baseline"]
 -- faults   = ["F48"]
 -- params   = { share = 0.3, steps = 8 }

@@ -7,7 +7,17 @@
 --   "Take a build of the kernel package that lists this architecture; check it with `python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'`.",
 --   "Where the message asks for an older architecture than the GPU has, the library is too old to know the card, or TORCH_CUDA_ARCH_LIST is set wrongly: update it, or unset the variable.",
 -- ]
--- explains = ["start_failed", "graph_capture_failed"]
+-- formula  = "no kernel image, an unsupported architecture, or an assertion that lists allowed backends"
+-- unlike   = [
+--   "A compiler that is too old: then nothing was built (compiler_too_old).",
+--   "A capability printed in a banner.",
+-- ]
+-- causes   = [
+--   { name = "build", cause = "the package holds no code for this architecture", test = "torch.cuda.get_arch_list() against torch.cuda.get_device_capability()" },
+--   { name = "backend", cause = "the backend that was chosen is for another family of cards", test = "--attention-backend triton for target and draft" },
+-- ]
+-- reports  = ["sgl-project/sglang#24633", "sgl-project/sglang#35080", "sgl-project/sglang#13061"]
+-- explains = ["start_failed", "graph_capture_failed", "server_died"]
 
 -- Also at the first request: a kernel is looked for when it is needed.
 WITH cause AS (SELECT run, source, line, type, message, at_start FROM problem WHERE cause),

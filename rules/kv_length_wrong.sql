@@ -8,6 +8,10 @@
 --   "Crop to the start and the accepted rows after every step, also where a request ends in it.",
 --   "Count the free slots over a request: those that were lost are those that were not cropped.",
 -- ]
+-- formula  = "cache rows: context before a step, context + verified rows after verification, context + C after the commit (identity I6)"
+-- unlike   = [
+--   "A paged cache that keeps the rest of a page: rows are counted, not pages.",
+-- ]
 -- explains = ["differs_from_target", "position_wrong"]
 -- faults   = ["F17", "F52", "F62"]
 

@@ -7,6 +7,16 @@
 --   "Look for an option that switches the mode off silently: page size, overlap schedule, sampling, batch size, attention backend.",
 --   "Let the smoke test demand every one of the lines, and a commit length over many steps.",
 -- ]
+-- formula  = "each of the lines that a mode prints once is there, or something else served the requests"
+-- unlike   = [
+--   "A log that begins after the start-up.",
+--   "A higher log level than info, which hides the lines.",
+-- ]
+-- causes   = [
+--   { name = "build", cause = "another build runs than the one that was patched", test = "the version line and the path of the module in a traceback" },
+--   { name = "option", cause = "an option switches the mode off silently", test = "the start with that one option removed" },
+-- ]
+-- reports  = ["sgl-project/sglang#34285"]
 -- explains = ["tree_runs_linear", "tree_below_chain", "slower_than_baseline"]
 -- params   = { lines = 3 }
 

@@ -7,7 +7,17 @@
 --   "For a name that cannot be imported, install the version that this release of the server pins (`pip install 'sglang[all]==VERSION'`): upgrading one package alone breaks the next pin.",
 --   "A supervisor that restarts the server repeats the same line: read the first start only.",
 -- ]
--- explains = ["start_failed"]
+-- formula  = "a name that cannot be imported, before the server is ready"
+-- unlike   = [
+--   "An import that Python or the server survives: the start goes on after it.",
+--   "An undefined symbol inside a library that is there (binary_mismatch).",
+-- ]
+-- causes   = [
+--   { name = "absent", cause = "the package is not installed in this environment", test = "python -c \"import NAME\" with the interpreter that starts the server" },
+--   { name = "version", cause = "the package is older or newer than the server expects", test = "pip install SERVER==VERSION, so that all pins are met at once" },
+-- ]
+-- reports  = ["sgl-project/sglang#2166", "sgl-project/sglang#21722", "sgl-project/sglang#6160", "sgl-project/sglang#10891"]
+-- explains = ["start_failed", "server_died"]
 
 WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
 named AS (

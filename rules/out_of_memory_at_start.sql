@@ -8,6 +8,17 @@
 --   "If both errors come in turn, the draft is not counted in the fraction: find the value between them, then shorten the capture list.",
 --   "Check `nvidia-smi` for another process on the same GPU.",
 -- ]
+-- formula  = "an allocation or capture error that speaks of memory, before the server is ready"
+-- unlike   = [
+--   "A capture error without a word on memory (graph_capture_failed).",
+--   "Exit code 137 alone: anybody may have sent the signal.",
+-- ]
+-- causes   = [
+--   { name = "capture", cause = "graphs of a wide draft with a long list of batch sizes do not fit", test = "--cuda-graph-max-bs 8" },
+--   { name = "fraction", cause = "weights and pools take too much, the draft is not counted", test = "--mem-fraction-static lower by 0.05" },
+--   { name = "neighbour", cause = "another process holds memory of the card", test = "nvidia-smi before the start" },
+-- ]
+-- reports  = ["sgl-project/sglang#6875", "sgl-project/sglang#3430", "sgl-project/sglang#4330"]
 -- explains = ["start_failed", "graph_capture_failed"]
 
 WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),

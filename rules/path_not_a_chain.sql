@@ -8,6 +8,10 @@
 --   "Compare the parents that the walk reads with those that built the mask: a tree that was sorted again needs both renumbered.",
 --   "Look at the drawing of the step (`specdiag tree`): where the path leaps, one of the two rows is from another tree.",
 -- ]
+-- formula  = "parent(accepted[i + 1]) = accepted[i], accepted[0] = root (identity I1)"
+-- unlike   = [
+--   "Row numbers that leave the root out: one less everywhere is a convention.",
+-- ]
 -- explains = ["accepted_token_mismatch", "bonus_from_wrong_row", "walk_stopped_early", "emitted_differs_from_accepted", "depth_contradicts_commit", "counter_is_not_acceptance", "differs_from_target", "commit_moved_wrong_rows", "kv_length_wrong"]
 -- faults   = ["F8", "F20", "F42", "F58", "F65"]
 

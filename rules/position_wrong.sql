@@ -9,6 +9,10 @@
 --   "Positions that follow the row number belong to a chain: give the captured graph the positions of the tree.",
 --   "An offset that changes from step to step is a length that the host guessed before the device was done.",
 -- ]
+-- formula  = "position(row) = position(root) + depth(row), as computed and as read back (identity I8)"
+-- unlike   = [
+--   "A trace that counts positions from one: the same offset everywhere is a convention of that trace.",
+-- ]
 -- explains = ["differs_from_target", "tree_below_chain", "window_not_applied", "visibility_leak"]
 -- faults   = ["F1", "F2", "F3", "F4", "F36"]
 

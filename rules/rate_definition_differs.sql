@@ -3,6 +3,11 @@
 -- needs    = { run = ["rate_formula"], peer = [], decode = [] }
 -- why      = "SGLang changed what it divides: up to 0.5.10 the bonus is counted (floor 1/N, never 0), from 0.5.11 only drafts (floor 0). The same behaviour prints two rates."
 -- fix      = ["Compare the accept length, which no release changed, or convert: new rate = (L - 1) / (N - 1), old rate = L / N."]
+-- formula  = "r = (L - 1) / (N - 1) fits one run, r = L / N the other"
+-- unlike   = [
+--   "Different widths N: the rate moves with N although nothing else does.",
+-- ]
+-- reports  = ["sgl-project/sglang#23530", "sgl-project/sglang#11572", "vllm-project/vllm#17908"]
 
 WITH sample AS (
     SELECT run, arg_min(cite(source, line), line) AS place, median(accept_rate) AS accept_rate, median(accept_len) AS accept_len

@@ -8,6 +8,11 @@
 --   "Test with two requests of different length and different trees; equal ones cannot show it.",
 --   "Look where rows are gathered after one of them finishes, and where results are scattered back.",
 -- ]
+-- formula  = "root(step + 1) = bonus(step) of the same request, and here it is that of another one (identity I5 across the batch)"
+-- unlike   = [
+--   "Request ids that are used twice.",
+-- ]
+-- reports  = ["sgl-project/sglang#26476", "ggml-org/llama.cpp#27117"]
 -- explains = ["steps_do_not_chain", "differs_from_target", "draft_context_wrong"]
 -- faults   = ["F51"]
 

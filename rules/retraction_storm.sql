@@ -7,6 +7,17 @@
 --   "Make the pool larger: raise --mem-fraction-static if memory is free, use an 8-bit KV cache, fewer draft tokens or a smaller draft.",
 --   "Refuse what can never fit: a limit on prompt plus answer length below the pool's size.",
 -- ]
+-- formula  = "at least 5 retractions at more than one a minute, or above 5 % of the finished requests, with the pool above 90 % full"
+-- unlike   = [
+--   "A single retraction in many minutes.",
+--   "A pool that is full of cached prefixes: usage at its ceiling without retractions.",
+-- ]
+-- causes   = [
+--   { name = "admission", cause = "more requests are admitted than the pool can hold to their end", test = "--max-running-requests at half: no retraction" },
+--   { name = "pool", cause = "draft weights, draft cache and over-reservation left too small a pool", test = "the same load without speculation: the pool is larger by what the draft took" },
+--   { name = "length", cause = "a few very long requests fill the pool", test = "a limit on prompt plus answer length" },
+-- ]
+-- reports  = ["sgl-project/sglang#14972", "sgl-project/sglang#14948", "vllm-project/vllm#52530"]
 -- explains = ["no_recovery_after_retraction"]
 -- params   = { least = 5, per_minute = 1.0, seconds = 20.0, gap_s = 120.0, share_of_finished = 0.05, usage = 0.9, ratio = 0.85 }
 

@@ -8,6 +8,11 @@
 --   "Verify with the temperature, top-p and penalties of the row's own request, at every row and for the bonus.",
 --   "Fixed candidates are no draws: draw from the target and follow the draw where it is a child.",
 -- ]
+-- formula  = "sum over accepted nodes of the target's probability against how many were accepted; draws outside the nucleus never"
+-- unlike   = [
+--   "A greedy request in a batch of sampled ones.",
+--   "Few steps: chance alone is allowed for.",
+-- ]
 -- explains = ["differs_from_target"]
 -- faults   = ["F32", "F33", "F34"]
 -- params   = { odds = 1e-9, deviations = 6.0, steps = 10 }

@@ -9,6 +9,18 @@
 --   "Draft fewer tokens: on mixture-of-experts targets each extra verify row wakes more experts.",
 --   "Where neither helps, speculate at batch 1 only, or not at all on this target.",
 -- ]
+-- formula  = "break-even C = step time with speculation / step time without, at the same batch and context; slower where C is below it"
+-- unlike   = [
+--   "A baseline of another card, model, quantisation or batch: not compared.",
+--   "A client that paces the requests: the time of a token counts, not the throughput.",
+--   "Graphs switched off in one arm (decode_graph_disabled).",
+-- ]
+-- causes   = [
+--   { name = "verify", cause = "verification costs a multiple: each drafted token wakes more experts, or compute is no longer idle", test = "half the draft tokens: the step gets cheaper by more than C falls" },
+--   { name = "draft", cause = "drafting costs as much as a step of a small target", test = "one draft step: the step time falls by the drafter's share" },
+--   { name = "acceptance", cause = "too few drafts are accepted", test = "predictable text: C rises above break-even" },
+-- ]
+-- reports  = ["sgl-project/sglang#29244", "vllm-project/vllm#39680", "vllm-project/vllm#44697", "z-lab/dflash#30"]
 -- params   = { margin = 0.05, lines = 5 }
 
 -- Decode lines are compared in cells of the same number of running requests and about the same

@@ -7,6 +7,17 @@
 --   "Look for a start-up line that says why speculation was switched off.",
 --   "Assert in every deployment test that the commit length is above 1.",
 -- ]
+-- formula  = "a drafter is loaded or asked for, requests are answered, and no line or record has a figure of acceptance"
+-- unlike   = [
+--   "A log level that hides the lines: other lines of the same level are there, or nothing is said.",
+--   "Only very short answers.",
+-- ]
+-- causes   = [
+--   { name = "flag", cause = "the algorithm was not named beside the draft model", test = "the flag added: acceptance appears in the log" },
+--   { name = "silent", cause = "the server switched speculation off for a reason of its own", test = "the start-up log searched for the draft's name" },
+--   { name = "gate", cause = "a gate of confidence or of n-gram hits never opens", test = "predictable text, or the gate at zero" },
+-- ]
+-- reports  = ["ggml-org/llama.cpp#25345", "sgl-project/sglang#34285"]
 -- params   = { lines = 5, tokens = 200 }
 
 WITH drafter AS (

@@ -5,6 +5,15 @@
 -- enable   = "record the times of the stages over a context that at least doubles"
 -- why      = "Only attention reads the context. To choose candidates, to build a tree and its mask, to walk and to commit takes as long at a thousand tokens as at a hundred thousand; where it does not, something is made anew for the whole context in every step."
 -- fix      = ["Keep the mask of the tree alone, and let attention see all of the past.", "Append to what is there instead of rebuilding it."]
+-- formula  = "time of a stage other than attention at the longest contexts against the shortest, beside the share of the step that it has"
+-- unlike   = [
+--   "Draft and verify: they read the context.",
+-- ]
+-- causes   = [
+--   { name = "mask", cause = "the mask over the whole context is made anew in every step", test = "mask bytes a step: they grow with the context" },
+--   { name = "rebuild", cause = "the drafter's context is rebuilt instead of extended", test = "context rows a step: they equal the context" },
+-- ]
+-- reports  = ["vllm-project/vllm#54691"]
 -- explains = ["step_time_superlinear", "slower_than_baseline"]
 -- faults   = ["F46", "F49"]
 -- params   = { range = 2.0, growth = 0.25, share = 0.1, steps = 32 }

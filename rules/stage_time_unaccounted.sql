@@ -6,6 +6,14 @@
 -- enable   = "record the time of the whole step beside those of its stages"
 -- why      = "Drafting, verification and what is between them make the step. Time that no stage has is waiting: for the host, for a copy, for another process on the device. Stages that are timed on the device alone hide it, and the step that users wait for does not get faster by making them faster."
 -- fix      = ["Time the stages where they begin and end for the host, without gaps between them, once beside the device's own times.", "Count what the host does between two launches: building the tree, copying metadata, scheduling, sending tokens."]
+-- formula  = "1 - (draft + verify + ... + commit) / step at least 0.3 over at least 16 steps"
+-- unlike   = [
+--   "Stages that are printed for a part of the step only, where the step's own time is missing.",
+-- ]
+-- causes   = [
+--   { name = "host", cause = "the host works between two launches", test = "a profile of ten steps: gaps on the device" },
+--   { name = "clock", cause = "stages are timed on the device and the step on the host", test = "both timed with the same clock" },
+-- ]
 -- explains = ["slower_than_baseline"]
 -- params   = { share = 0.3, rows = 16 }
 

@@ -7,6 +7,12 @@
 --   "Start with one GPU, without speculation and with graphs off; add the options back one by one.",
 --   "Search the message in the issues of the server, with the version.",
 -- ]
+-- formula  = "the first error that ended the process before it served anything"
+-- unlike   = [
+--   "An error that the start survives.",
+--   "A stop by the user.",
+--   "The messages of other ranks and of the parent process: they follow from the first.",
+-- ]
 
 WITH progress AS (
     SELECT run, source, max(line) AS last FROM event

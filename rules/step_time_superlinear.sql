@@ -9,6 +9,18 @@
 --   "Run once without speculation at the same lengths: if it grows the same way, it is the target's attention, not the drafter.",
 --   "Bound what the drafter reads (window, history), and check that decode graphs and the attention kernel stay the same at the long lengths.",
 -- ]
+-- formula  = "step time against context: growth between the shortest and longest contexts above that of the context itself, or a local exponent above 1.3 beyond what a + b·n can give"
+-- unlike   = [
+--   "Plain attention: a + b·n never grows by a larger factor than n.",
+--   "A batch that grew, or prompts that were computed between.",
+--   "Acceptance that falls: C changes the throughput and not the step time.",
+-- ]
+-- causes   = [
+--   { name = "draft", cause = "the drafter searches or rebuilds the whole history on the host", test = "speculation off at the same length: the step time is linear again" },
+--   { name = "attention", cause = "the attention kernel leaves its fast path at a length", test = "another --attention-backend at the two lengths" },
+--   { name = "paging", cause = "the cache spills to the host or a pool is searched", test = "the length just below the jump, with the usage of the pool beside it" },
+-- ]
+-- reports  = ["sgl-project/sglang#3909", "ggml-org/llama.cpp#27623"]
 -- explains = ["slower_than_baseline"]
 -- params   = { range = 8.0, exponent = 1.3, surely = 1.15, margin = 0.05, growth = 1.5 }
 

@@ -8,6 +8,10 @@
 --   "Find who advances the length: it moves by the accepted drafts and the bonus, once.",
 --   "Under overlap the host may be a step ahead of the device: compare after the results have arrived.",
 -- ]
+-- formula  = "root(step + 1) = bonus(step) and start(step + 1) = start(step) + C (identity I5)"
+-- unlike   = [
+--   "Steps that the trace left out: numbers that do not follow each other are not compared.",
+-- ]
 -- explains = ["position_wrong", "kv_length_wrong", "draft_context_wrong", "differs_from_target"]
 -- faults   = ["F3", "F16", "F17", "F36"]
 

@@ -8,6 +8,10 @@
 --   "Look for the stop token in the whole accepted path, not in its last token or the bonus only.",
 --   "Cut by the limit after every step, before emitting.",
 -- ]
+-- formula  = "no token behind the first stop id, and no more than the limit"
+-- unlike   = [
+--   "A stop string that begins inside a token: what was sent is cut by the client.",
+-- ]
 -- explains = ["sources_disagree"]
 -- faults   = ["F19"]
 

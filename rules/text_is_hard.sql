@@ -3,6 +3,10 @@
 -- needs    = { commit_sample = ["commit_len", "ctx_len"], run = [], peer = [] }
 -- why      = "Predictable text at the same context lengths is the control: where it commits many tokens a step at every length, drafter, cache and positions are sound, and a low commit length on other text is the text's."
 -- fix      = ["Do not look for a fault in the drafter. If the text matters, tune a drafter for it; if long contexts are slow, look at the step time."]
+-- formula  = "C on predictable text holds over all contexts and is at least twice that of the other text at the same contexts"
+-- unlike   = [
+--   "A drafter whose C falls with the context on predictable text as well.",
+-- ]
 -- params   = { ratio = 2.0, hold = 0.7, per_length = 5 }
 
 WITH bin AS (

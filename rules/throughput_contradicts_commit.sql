@@ -3,6 +3,15 @@
 -- needs    = { acceptance = [], step = [], decode = [] }
 -- why      = "Tokens a second = requests × commit length × steps a second, where all three are measured. If they do not fit, one of the counters or clocks is wrong. A step time that was computed from the other two proves nothing and is not used here."
 -- fix      = ["Compare with a client that counts tokens and seconds itself.", "Measure the step time with device events around the whole step, commit included."]
+-- formula  = "tokens a second = requests · C · 1000 / step ms, where all are measured"
+-- unlike   = [
+--   "A step time that was computed from the other two.",
+--   "Throughput over a window with idle time in it.",
+-- ]
+-- causes   = [
+--   { name = "counter", cause = "the commit length counts what was not sent", test = "a client that counts the tokens it received" },
+--   { name = "clock", cause = "the step time leaves out a part of the step", test = "device events around the whole step, commit included" },
+-- ]
 -- explains = ["sources_disagree"]
 -- params   = { tolerance = 0.25, rows = 5 }
 

@@ -10,6 +10,18 @@
 --   "Then a depth-1 star, then a chain that branches late: each isolates mask, sibling state, and the gather of the path.",
 --   "Until both agree, trust no result of the tree, its text included.",
 -- ]
+-- formula  = "mean C of the tree against mean C of the chain on the same prompts: below by more than 5 % and 3 standard errors"
+-- unlike   = [
+--   "Other prompts, other lengths, sampling.",
+--   "A budget so small that its tree is shorter than the chain.",
+--   "Numerics that differ between two runs of the chain alone.",
+-- ]
+-- causes   = [
+--   { name = "walk", cause = "the walk stops early or follows siblings wrongly", test = "top-k 1: C equals the chain's" },
+--   { name = "state", cause = "positions, mask or recurrent state of branches are wrong", test = "a chain that branches only at its last depth: C equals the chain's" },
+--   { name = "spine", cause = "siblings displace the spine under a small budget", test = "a budget of depth x top-k" },
+-- ]
+-- reports  = ["vllm-project/vllm#42910"]
 -- explains = ["slower_than_baseline"]
 -- params   = { margin = 0.05, errors = 3.0, prompts = 0.5, length = 0.1 }
 

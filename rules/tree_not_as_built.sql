@@ -9,6 +9,11 @@
 --   "Log-probabilities come from the whole vocabulary, in float32, before the top-k.",
 --   "After sorting nodes again, renumber the parents as well.",
 -- ]
+-- formula  = "the best-first tree of the recorded candidates, row by row (identities I9, I10)"
+-- unlike   = [
+--   "Ties: equal scores may come in any order.",
+--   "A shadow-linear run, which verifies a chain on purpose.",
+-- ]
 -- explains = ["accepted_token_mismatch", "walk_stopped_early", "path_not_a_chain", "tree_below_chain", "tree_buys_nothing", "visibility_leak", "differs_from_target", "counter_is_not_acceptance", "sources_disagree", "tree_runs_linear", "draft_never_accepted"]
 -- faults   = ["F8", "F9", "F27", "F28", "F29", "F30", "F31", "F36", "F40", "F42", "F43"]
 

@@ -7,6 +7,16 @@
 --   "Find the start-up line that announces the fall-back and remove the option that conflicts (page size, cache type, sampling, attention backend).",
 --   "Check top-k and budget as the server resolved them, not as they were given.",
 -- ]
+-- formula  = "verify width = block, or all depths distinct in every step, while budget and top-k ask for a tree"
+-- unlike   = [
+--   "A budget that equals the depth: a chain is then the right tree.",
+--   "A drafter so sure of itself that the best tree is a chain in most steps.",
+-- ]
+-- causes   = [
+--   { name = "fallback", cause = "a pager, cache type, sampling mode or long context switched the tree off", test = "the same start without that one option" },
+--   { name = "resolved", cause = "top-k or budget were clipped when the arguments were resolved", test = "the arguments as the server prints them" },
+-- ]
+-- reports  = ["sgl-project/sglang#34285"]
 -- params   = { steps = 20 }
 
 WITH said AS (

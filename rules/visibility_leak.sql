@@ -9,6 +9,10 @@
 --   "Padding is seen by nobody, and sees at least one column.",
 --   "Check the stride and the offset of each request in a flattened mask with two requests of different length.",
 -- ]
+-- formula  = "visible(row) = visible(parent) + the row itself, and all of the past"
+-- unlike   = [
+--   "A sliding layer, which hides what lies behind its window.",
+-- ]
 -- explains = ["differs_from_target", "tree_below_chain"]
 -- faults   = ["F5", "F6", "F35"]
 

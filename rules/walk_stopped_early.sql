@@ -9,6 +9,10 @@
 --   "Two siblings with the same token hide one another in a child map: give every child its own entry.",
 --   "The text stays right where the bonus is that very token; where it is not, text is lost, too.",
 -- ]
+-- formula  = "no child of the last accepted row carries target(last accepted row) (identities I3, I12)"
+-- unlike   = [
+--   "A stop token inside the path, or a length limit: the request ends there.",
+-- ]
 -- explains = ["depth_contradicts_commit", "counter_is_not_acceptance", "tree_below_chain", "slower_than_baseline", "throughput_contradicts_commit", "emitted_differs_from_accepted", "kv_length_wrong", "draft_never_accepted", "acceptance_low_from_start", "steps_do_not_chain"]
 -- faults   = ["F18", "F31"]
 

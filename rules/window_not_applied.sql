@@ -8,6 +8,10 @@
 --   "Pass the window of each layer to the path that verifies trees: a mask of its own replaces the one that had it.",
 --   "Check that the window is taken per query, and that positions are not counted from the window.",
 -- ]
+-- formula  = "lowest position read = start - window + 1 of a sliding layer, 0 of a full one"
+-- unlike   = [
+--   "A context that is shorter than the window.",
+-- ]
 -- explains = ["acceptance_decays_with_context", "differs_from_target", "text_is_hard", "position_cliff", "visibility_leak"]
 -- faults   = ["F7", "F22", "F23"]
 

@@ -14,7 +14,7 @@ import typer
 
 from specdiag import __version__
 from specdiag.commands import stops, tree, whatif
-from specdiag.commands.options import Parsers, Paths
+from specdiag.commands.options import Baseline, Parsers, Paths
 from specdiag.ddtree import commands as ddtree
 from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
 
@@ -72,7 +72,7 @@ def version(
 def analyze(
     paths: Paths, html: Html = REPORT, no_html: NoHtml = False, output: Output = None,
     fail_on: FailOn = None, require: Require = None, param: Param = None, rules: Rules = None,
-    parsers: Parsers = None, config: ConfigFile = None,
+    parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
 ) -> None:  # fmt: skip
     """Say what is wrong in logs and traces, with the lines that prove it.
 
@@ -82,14 +82,14 @@ def analyze(
     """
     settings = _settings(config, rules, parsers, param, require, fail_on)
     outputs = _outputs(output) + ([] if no_html else [("html", str(html))])
-    raise typer.Exit(_run(paths, outputs, settings))
+    raise typer.Exit(_run(paths, outputs, settings, baseline or ""))
 
 
 @app.command()
 def check(
     paths: Paths, html: MaybeHtml = None, output: Output = None, fail_on: FailOn = None,
     require: Require = None, param: Param = None, rules: Rules = None,
-    parsers: Parsers = None, config: ConfigFile = None,
+    parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
 ) -> None:  # fmt: skip
     """The same for CI: exits with 1 when a finding is high or critical.
 
@@ -98,7 +98,7 @@ def check(
     settings = _settings(config, rules, parsers, param, require, fail_on)
     settings.fail_on = settings.fail_on or "high"
     outputs = _outputs(output) + ([("html", str(html))] if html else [])
-    raise typer.Exit(_run(paths, outputs, settings))
+    raise typer.Exit(_run(paths, outputs, settings, baseline or ""))
 
 
 @app.command("rules")
@@ -237,16 +237,18 @@ def _outputs(given: list[str] | None) -> list[tuple[str, str]]:
     return found
 
 
-def _run(paths: list[str], outputs: list[tuple[str, str]], settings: Config) -> int:
+def _run(paths: list[str], outputs: list[tuple[str, str]], settings: Config, baseline: str) -> int:
     from specdiag import diagnosis, report, source
     from specdiag.report import files, terminal
 
     parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
-    sources = source.find(paths)
+    path = baseline if baseline and source.exists(baseline) else ""
+    sources = source.find(paths, path)
     try:
         result, _ = diagnosis.analyze(
-            sources, parsers, rules, settings.params, progress=_progress(sources)
-        )
+            sources, parsers, rules, settings.params, _progress(sources),
+            "" if path else baseline,
+        )  # fmt: skip
     finally:
         source.discard(sources)
     result.broken[:0] = broken

@@ -97,10 +97,11 @@ def definitions(
 
 
 def fill(
-    files: list[Source], parsers: list[parser.Parser], progress: Progress | None = None
-) -> Store:
+    files: list[Source], parsers: list[parser.Parser], progress: Progress | None = None,
+    baseline: str = "",
+) -> Store:  # fmt: skip
     """Read files into a locked store that also knows the words of rules."""
-    filled = store.load(files, parsers, progress)
+    filled = store.load(files, parsers, progress, baseline)
     filled.db.execute(rule.MACROS)
     return filled
 
@@ -108,13 +109,15 @@ def fill(
 def analyze(
     files: list[Source], parsers: list[parser.Parser], rules: list[Rule],
     params: Mapping[str, Mapping[str, Any]], progress: Progress | None = None,
+    baseline: str = "",
 ) -> tuple[Diagnosis, Store]:  # fmt: skip
     """Read files, run the rules, and put what they find in order.
 
-    Raises SpecdiagError (exit code 3) when no file could be read.
+    `baseline` is the name of a run that all others are compared with. Raises SpecdiagError (exit
+    code 3) when no file could be read.
     """
     chosen = rule.parameters(rules, params)
-    filled = fill(files, parsers, progress)
+    filled = fill(files, parsers, progress, baseline)
     if not any(reading.lines for reading in filled.readings):
         own = Notice(
             "there is nothing to read but results of specdiag itself",
@@ -126,9 +129,10 @@ def analyze(
     hits: list[tuple[Rule, Hit]] = []
     results: list[Decision] = []
     broken: list[SpecdiagError] = []
+    asked: rule.Asked = {}
     for one in rules:
         try:
-            found, decided = rule.apply(one, filled.db, chosen[one.name])
+            found, decided = rule.apply(one, filled.db, chosen[one.name], asked)
         except SpecdiagError as error:
             broken.append(error)
             continue

@@ -9,7 +9,11 @@ labels     `label: value, label: value`: a template is learned from a line and a
 pairs      `key=value` or `key: value` anywhere in the message, in any order
 arguments  `key=value, 'key': value` of a Python repr, after `head` or the first bracket; every
            pair becomes a row (key, value), a pair inside a value as `outer.key`; fields rename
-columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`
+columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`;
+           a field of type list takes the values of all its labels
+table      rows under a heading that matches `head`; a row takes the nearest heading above it. Cells
+           stand apart by `last`. Every number becomes a row (name, value, unit); the columns that
+           fields name are read for all cells of their row. Headings may repeat, or not
 
 Only `time`, `rank` and other groups of the parser's `prefix` come from outside the message.
 Patterns are Rust regexes: no look-around, and the same in Python.
@@ -23,8 +27,8 @@ import re
 import polars as pl
 
 from specdiag import labels, prefix
-from specdiag.parser import Event, Parsed, Parser
-from specdiag.values import cast, objects
+from specdiag.parser import Event, Field, Parsed, Parser
+from specdiag.values import NUMBER, cast, objects
 
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 DOCKER = b'{"log":"'
@@ -38,6 +42,7 @@ ARGUMENT = (
     rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
 SHOWN = 5  # lines not understood that are kept for the report
+WHOLE = ("columns", "table")  # styles that need the lines around a line
 
 
 def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
@@ -46,7 +51,7 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     frame = _records(parser, text_of(data, line, wrapper))
     parsed.lines = frame.get_column("line").n_unique()
     left = frame
-    first = [event for event in parser.events if event.common or event.style == "columns"]
+    first = [event for event in parser.events if event.common or event.style in WHOLE]
     rare = [event for event in parser.events if event not in first]
     for event in first:
         left = _take(parser, event, left, parsed)
@@ -156,8 +161,8 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
     """Read the event's lines into `parsed`; what comes back are the other lines."""
     if not frame.height:
         return frame
-    if event.style == "columns":
-        return _columns(parser, event, frame, parsed)
+    if event.style in WHOLE:
+        return (_columns if event.style == "columns" else _table)(parser, event, frame, parsed)
     text = frame.get_column("text")
     mask = pl.repeat(True, frame.height, eager=True)
     if len(event.has) == 1:
@@ -263,11 +268,7 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
             label=text.str.extract(r"^\s*([^:]+):", 1).str.strip_chars(),
             value=text.str.extract(r"^\s*[^:]+:\s*(.*?)\s*$", 1),
         )
-        columns = [
-            cast(pl.col("value").filter(pl.col("label").is_in(list(one.names))).first(), one.type)
-            .alias(one.column)
-            for one in event.fields
-        ]  # fmt: skip
+        columns = [_labelled(one).alias(one.column) for one in event.fields]
         rows = labelled.group_by("block", maintain_order=True).agg(columns)
         rows = rows.rename({"block": "line"})
         known = [*event.names, *parser.ignore]
@@ -278,6 +279,67 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
             parsed.starts += rows.get_column("line").to_list()
         parsed.add(event.table, rows)
     return rest.select(frame.columns)
+
+
+def _labelled(one: Field) -> pl.Expr:
+    """The value of a field in a block: a list has one entry for each of its labels."""
+    values = pl.col("value").filter(pl.col("label").is_in(list(one.names)))
+    if one.type == "list":
+        return cast(values.str.join(", "), one.type)
+    value = values.first()
+    if one.type in ("int", "float"):  # 3,999.51
+        value = value.str.replace_all(r"([0-9]),([0-9]{3})", "${1}${2}")
+    return cast(value, one.type)
+
+
+def _table(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
+    """Cells under headings become rows of their own: one number, one row."""
+    text = pl.col("text")
+    heads = text.str.contains(event.head)
+    marked = frame.sort("line").with_columns(
+        heading=pl.when(heads).then(text).forward_fill(), head=heads,
+        body=text.str.strip_chars().str.replace_all(event.last, "\0"),
+    )  # fmt: skip
+    mine = marked.filter(pl.col("heading").is_not_null())
+    rest = marked.filter(pl.col("heading").is_null())
+    for (heading,), rows in mine.group_by("heading", maintain_order=True):
+        titles = [title.strip() for title in re.split(event.last, str(heading).strip(" #"))]
+        cells = rows.with_columns(cell=pl.col("body").str.split("\0"))
+        whole = cells.get_column("cell").list.len() == len(titles)
+        rest = pl.concat([rest, rows.filter(~whole & ~rows.get_column("head"))])
+        _cells(event, titles, cells.filter(whole & ~rows.get_column("head")), parsed)
+    return rest.select(frame.columns)
+
+
+def _cells(event: Event, titles: list[str], rows: pl.DataFrame, parsed: Parsed) -> None:
+    """The cells of the rows under one heading."""
+    cell = {title: pl.col("cell").list.get(n).str.strip_chars() for n, title in enumerate(titles)}
+    shared = []
+    for one in event.fields:
+        found = [cell[name] for name in one.names if name in cell]
+        if found:
+            shared.append(cast(pl.concat_str(found, separator=" "), one.type).alias(one.column))
+    for title in titles:
+        if title in event.names:
+            continue
+        name, _, unit = title.removesuffix("]").partition(" [")
+        values = rows.select(
+            "line", *shared, pl.lit(name).alias("name"),
+            pl.lit(unit or None, pl.String).alias("unit"),
+            # Beside a number only its unit may stand: a serial number or a bus address is none.
+            cast(cell[title].str.extract(rf"^{NUMBER}(?: ?[A-Za-z%/]+)?$", 1), "float")
+            .alias("value"),
+            *(pl.lit(value).alias(column) for column, value in event.constants.items()),
+        )  # fmt: skip
+        parsed.add(event.table, values.drop_nulls("value"))
+
+
+def heading(parser: Parser, head: list[str]) -> str:
+    """The heading in a file's first lines, which its later blocks may lack."""
+    for event in parser.events:
+        if event.style == "table":
+            return next((line for line in head if re.search(event.head, line)), "")
+    return ""
 
 
 def _strangers(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:

@@ -1,9 +1,10 @@
 """A log format: a TOML file that says how lines or records become rows of tables.
 
 title     = "SGLang server log"
-format    = "lines"                    # or "json": one object a line, an array, or one object
+format    = "lines"                    # or "json": one object a line, an array, or one object;
+                                       # or "trace": a profiler's, see timeline.py
 recognise = ["regex", ...]             # lines: one that matches is a claim on the file
-recognise = [["key", "other.key"]]     # json: a record that has all of these is a claim
+recognise = [["key", "other.key"]]     # json, trace: a record that has all of these is a claim
 [[event]]                              # one kind of line or record; the first that fits wins
 table = "decode"                       # the table of schema.sql that it fills
 ...                                    # `lines.py` and `records.py` say what else there is
@@ -27,14 +28,16 @@ from specdiag.errors import SpecdiagError
 
 TABLES = (
     "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
-    "problem", "metric",
+    "problem", "metric", "server_state", "profile", "profile_stage", "profile_gap",
 )  # fmt: skip
-LINE_TYPES = ("int", "float", "percent", "bool", "text", "list", "texts", "mean", "count")
+LINE_TYPES = (
+    "int", "float", "percent", "bool", "text", "time", "list", "texts", "mean", "count",
+)  # fmt: skip
 RECORD_TYPES = (
     "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
     "float_lists", "json",
 )  # fmt: skip
-LINE_STYLES = ("fields", "labels", "pairs", "arguments", "columns")
+LINE_STYLES = ("fields", "labels", "pairs", "arguments", "columns", "table")
 RECORD_STYLES = ("record", "arguments")
 
 
@@ -76,8 +79,8 @@ class Event:
     samples: tuple[Sample, ...]
     has: tuple[str, ...] = ()  # literals, one of which is in every such line
     match: str = ""  # and, if that is not enough, a pattern
-    head: str = ""  # labels: what stands before the first label
-    last: str = ""  # columns: what ends a block
+    head: str = ""  # labels: what stands before the first label; table: the heading
+    last: str = ""  # columns: what ends a block; table: what parts the cells
     needs: tuple[str, ...] = ()  # columns that a complete row has
     any: tuple[str, ...] = ()  # columns one of which must be there, or it is no such line
     starts: bool = False  # a new life of the server starts here
@@ -85,6 +88,9 @@ class Event:
     where: dict[str, str] = field(default_factory=dict)  # json: key = value that marks the kind
     rest: tuple[Rest, ...] = ()
     inside: str = ""  # json arguments: the object whose keys become rows
+    # json: the records are the elements of lists inside: `runs[*].steps[*]`; with a second path
+    # those of lists in these, which have the keys of the record around them, too
+    each: tuple[str, ...] = ()
 
     @property
     def names(self) -> dict[str, Field]:
@@ -110,9 +116,10 @@ class Parser:
     known: tuple[str, ...] = ()  # lines: patterns of lines that hold nothing to load
     block: tuple[str, ...] = ()  # lines: patterns whose following lines belong to them
     roots: tuple[str, ...] = ("",)  # json: where in the record the fields may be
-    ignore: tuple[str, ...] = ()  # keys and labels that are not worth naming as unknown
+    ignore: tuple[str, ...] = ()  # keys and labels that are not worth naming as unknown; or "*"
     version: tuple[Any, ...] = ()  # json: the key of the schema version, and the highest one read
     arm: tuple[str, ...] = ()  # json: keys whose values name a run inside the file
+    stages: dict[str, str] = field(default_factory=dict)  # trace: stage -> pattern of range names
 
 
 @dataclass
@@ -160,8 +167,8 @@ def load(path: Path) -> Parser:
 
 def _check(parser: Parser) -> None:
     """Raises ValueError or re.error for what would only show once a file is read."""
-    if parser.format not in ("lines", "json"):
-        raise ValueError(f"format {parser.format!r} is neither lines nor json")
+    if parser.format not in ("lines", "json", "trace"):
+        raise ValueError(f"format {parser.format!r} is neither lines nor json nor trace")
     if not isinstance(parser.recognise, tuple):
         raise ValueError("recognise must be a list")
     for event in parser.events:
@@ -186,7 +193,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
     style = entry.get("style", styles[0])
     if style not in styles:
         raise ValueError(f"style {style!r} is none of {', '.join(styles)}")
-    has = entry.get("has", [])
+    has, each = entry.get("has", []), entry.get("each", [])
     return Event(
         table=entry["table"],
         title=entry["title"],
@@ -204,6 +211,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
         common=entry.get("common", False),
         where=entry.get("where", {}),
         inside=entry.get("inside", ""),
+        each=(each,) if isinstance(each, str) else tuple(each),
         rest=tuple(
             Rest(column, pattern, tuple(inside))
             for column, (pattern, *inside) in entry.get("rest", {}).items()
@@ -212,7 +220,14 @@ def _event(entry: dict[str, Any], format: str) -> Event:
 
 
 def _patterns(parser: Parser) -> list[str]:
-    found = [parser.record, parser.prefix, *parser.wrappers, *parser.known, *parser.block]
+    found = [
+        *parser.stages.values(),
+        parser.record,
+        parser.prefix,
+        *parser.wrappers,
+        *parser.known,
+        *parser.block,
+    ]
     if parser.format == "lines":
         found += list(parser.recognise)
         for event in parser.events:
@@ -224,7 +239,7 @@ def _patterns(parser: Parser) -> list[str]:
 
 def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
     """How many of a file's first lines say that they are of this format, and how specially."""
-    if parser.format == "json":
+    if parser.format != "lines":
         from specdiag import records
 
         return records.claims(parser, head)
@@ -247,6 +262,10 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
         from specdiag import records
 
         return records.read(parser, data, line)
+    if parser.format == "trace":
+        from specdiag import timeline
+
+        return timeline.read(parser, [data])
     from specdiag import lines
 
     return lines.read(parser, data, line, wrapper)

@@ -2,7 +2,8 @@
 
 A field's names are paths (`tree.parents`), looked for under each of the parser's `roots`. Keys
 that match an event's `rest` go to one JSON column together; what is left over is counted and kept
-in `extra`. DuckDB parses the text once, straight into typed columns.
+in `extra`. An event with `each` reads the elements of lists inside the record. DuckDB parses the
+text once, straight into typed columns.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     if parsed.refused:
         return parsed
     for event in parser.events:
-        kind = found.kind(event)
+        kind = shapes.within(db, parser, event, found.kind(event))
         if not kind.height:
             continue
         if event.style == "arguments":
@@ -159,6 +160,8 @@ def project(
     known |= {path for leaf in known for path in _parents(leaf)}
     other = [k for k in sorted(keys) if "." not in k and k not in known and k not in parser.ignore
              and k not in parser.arm and k not in event.where]  # fmt: skip
+    if "*" in parser.ignore:
+        other = []
     for key in sorted(other, key=lambda k: -keys[k])[:MOST_KEYS]:
         parsed.unread[event.table, key] += keys[key]
     other = [k for k in other if names.take(k)][:MOST_KEYS] + kept_extra

@@ -37,10 +37,33 @@ _NODE = {
     "state_source": "state_sources", "visible": "visible", "past_visible": "past_visible",
     "id_read": "ids_read", "position_read": "positions_read",
 }  # fmt: skip
+_FEW = {"parents", "node_tokens", "target_tokens"}  # all that many traces have of their trees
 _AT_PARENT = {
     "parent_depth": "depths", "parent_log_prob": "log_probs", "wanted": "target_tokens",
     "parent_visible": "visible",
 }  # fmt: skip
+
+# Table hit: the nodes that carry what the target chose at their parent; the walk takes them where
+# it comes by. Table accepted_row: the walk as recorded, each row with the one that it came from.
+_WALKS = """
+CREATE TEMP TABLE hit AS
+SELECT id, "row", parent, token
+FROM (
+    SELECT id, unnest(range(len(parents)))::INTEGER AS "row", unnest(parents) AS parent,
+        unnest(node_tokens) AS token, target_tokens
+    FROM traced
+)
+WHERE token = target_tokens[parent + 1] AND parent >= 0;
+
+CREATE TEMP TABLE accepted_row AS
+SELECT id, "row", before, parents[row + 1] AS parent, node_tokens[row + 1] AS token,
+    target_tokens[before + 1] AS wanted
+FROM (
+    SELECT id, unnest(accepted[2:]) AS "row", unnest(accepted[:-2]) AS before,
+        parents, node_tokens, target_tokens
+    FROM traced WHERE len(accepted) > 1
+);
+"""
 
 
 @dataclass(frozen=True)
@@ -84,6 +107,7 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
         return []
     db.execute(bundled.REPLAY.read_text(encoding="utf-8"))
     _unnest(db)
+    db.execute(_WALKS)
     notices = _malformed(db)
     unlike: set[tuple[str, str]] = set()  # run and identity of another convention
     for identity, given in _decidable(db):
@@ -95,9 +119,9 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
            WHERE identity IN ? AND run IN (SELECT run FROM setting WHERE simulated)""",
         [CHOSEN],
     )
-    for view in ("hit", "node", "traced"):
+    for view in ("node", "traced"):
         db.execute(f"DROP VIEW {view}")
-    for table in ("found", "tree_row", "place", "link", "shape"):
+    for table in ("found", "hit", "accepted_row", "tree_row", "place", "link", "shape"):
         db.execute(f"DROP TABLE IF EXISTS {table}")
     return notices
 
@@ -118,10 +142,9 @@ def _decidable(db: duckdb.DuckDBPyConnection) -> list[tuple[Identity, dict[str, 
 
 
 def _unnest(db: duckdb.DuckDBPyConnection) -> None:
-    """View node: every row of every tree with what stands at its parent; and view hit.
+    """View node: every row of every tree with what stands at its parent.
 
-    A hit is a node with the token that the target chose at its parent: the walk takes it where it
-    comes by. Lists that no step has cost nothing.
+    Lists that no step has cost nothing, and where there are few the rows are made as they are read.
     """
     lists = sorted({*_NODE.values(), *_AT_PARENT.values()})
     counts = db.execute(f"SELECT {', '.join(f'count({one})' for one in lists)} FROM traced")
@@ -133,12 +156,13 @@ def _unnest(db: duckdb.DuckDBPyConnection) -> None:
     above = {name: f"all_{of}[parent + 1]" for name, of in _AT_PARENT.items() if of in given}
     own = {name: f"unnest({of})" for name, of in _NODE.items() if of in given}
     kept = "".join(f", {of} AS all_{of}" for of in {*_AT_PARENT.values()} & given)
-    db.execute(
-        f"""CREATE TEMP TABLE tree_row AS
-            SELECT id, ctx_len, "row"::INTEGER AS "row", {_as({name: name for name in own} | above)}
-            FROM (SELECT id, ctx_len, unnest(range(len(parents))) AS "row", {_as(own)}{kept}
-                  FROM traced WHERE len(parents) > 0)"""
-    )
+    rows = f"""SELECT id, ctx_len, "row"::INTEGER AS "row",
+                   {_as({name: name for name in own} | above)}
+               FROM (SELECT id, ctx_len, unnest(range(len(parents))) AS "row", {_as(own)}{kept}
+                     FROM traced WHERE len(parents) > 0)"""
+    if given - _FEW:
+        db.execute(f"CREATE TEMP TABLE tree_row AS {rows}")
+        rows = "FROM tree_row"
     missing = {
         name: f"NULL::{'VARCHAR' if of == 'visible' else 'BIGINT'}"
         for name, of in (_NODE | _AT_PARENT).items()
@@ -147,11 +171,7 @@ def _unnest(db: duckdb.DuckDBPyConnection) -> None:
     db.execute(
         f"""CREATE TEMP VIEW node AS
             SELECT *{"".join(f", {null} AS {name}" for name, null in missing.items())}
-            FROM tree_row"""
-    )
-    db.execute(
-        """CREATE TEMP VIEW hit AS
-           SELECT id, "row", parent, token FROM node WHERE parent >= 0 AND token = wanted"""
+            FROM ({rows})"""
     )
 
 
@@ -228,7 +248,7 @@ def _malformed(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     twice = db.execute(
         """SELECT count(*), s.path, min(t.line)
            FROM link l JOIN step t ON t.rowid = l.id JOIN source s USING (source)
-           WHERE l.copies > 1 GROUP BY s.source, s.path ORDER BY ALL"""
+           WHERE l.twice GROUP BY s.source, s.path ORDER BY ALL"""
     ).fetchall()
     notices += [
         Notice(

@@ -18,6 +18,7 @@ SELECT rowid AS id, run, request, step,
         WHEN nullif(len(slots), 0) <> len(parents) THEN 'slots'
         WHEN nullif(len(state_sources), 0) <> len(parents) THEN 'state_sources'
         WHEN nullif(len(gaps), 0) <> len(parents) THEN 'gaps'
+        WHEN nullif(len(legal), 0) <> len(parents) THEN 'legal'
         WHEN nullif(len(visible), 0) <> len(parents) THEN 'visible'
         WHEN nullif(len(past_visible), 0) <> len(parents) THEN 'past_visible'
         WHEN nullif(len(ids_read), 0) <> len(parents) THEN 'ids_read'
@@ -28,21 +29,20 @@ FROM step WHERE NOT coalesce(warmup, false);
 
 -- The steps of a request in their order. A step that is missing, or there twice, breaks the chain.
 CREATE TEMP TABLE link AS
-WITH known AS (
-    SELECT id, run, request, step, count(*) OVER (PARTITION BY run, request, step) AS copies
+WITH beside AS (
+    SELECT id, step, lead(id) OVER w AS next, lag(id) OVER w AS previous,
+        lead(step) OVER w AS step_1, lead(step, 2) OVER w AS step_2, lag(step) OVER w AS before_1, lag(step, 2) OVER w AS before_2
     FROM shape WHERE request IS NOT NULL AND step IS NOT NULL
+    WINDOW w AS (PARTITION BY run, request ORDER BY step)
 ),
-beside AS (
-    SELECT id, step, copies,
-        lead(id) OVER w AS next, lead(step) OVER w AS next_step, lead(copies) OVER w AS next_copies,
-        lag(id) OVER w AS previous, lag(step) OVER w AS previous_step, lag(copies) OVER w AS previous_copies
-    FROM known WINDOW w AS (PARTITION BY run, request ORDER BY step)
+known AS (
+    SELECT *, coalesce(step IN (before_1, step_1), false) AS twice FROM beside
 )
-SELECT id, copies,
-    CASE WHEN copies = 1 AND next_copies = 1 AND next_step = step + 1 THEN next END AS next,
-    CASE WHEN copies = 1 AND previous_copies = 1 AND previous_step = step - 1 THEN previous END AS previous,
-    copies = 1 AND step = 0 AS first
-FROM beside;
+SELECT id, twice,
+    CASE WHEN NOT twice AND step_1 = step + 1 AND step_2 IS DISTINCT FROM step_1 THEN next END AS next,
+    CASE WHEN NOT twice AND before_1 = step - 1 AND before_2 IS DISTINCT FROM before_1 THEN previous END AS previous,
+    NOT twice AND step = 0 AS first
+FROM known;
 
 -- A step with its neighbours' ids and its run's settings.
 CREATE TEMP TABLE place AS

@@ -174,20 +174,25 @@ def parameters(
     return found
 
 
+Asked = dict[str, dict[str, Any]]  # the answer to a query, by run: many rules ask the same
+
+
 def apply(
-    rule: Rule, db: duckdb.DuckDBPyConnection, params: Mapping[str, Any]
-) -> tuple[list[Hit], list[Decision]]:
-    """What a rule finds, and its decision on every run.
+    rule: Rule, db: duckdb.DuckDBPyConnection, params: Mapping[str, Any],
+    asked: Asked | None = None,
+) -> tuple[list[Hit], list[Decision]]:  # fmt: skip
+    """What a rule finds, and its decision on every run. `asked` is shared by the rules of a store.
 
     Raises SpecdiagError when the SQL does not run.
     """
     try:
-        if [one.type for one in db.extract_statements(rule.sql)] != [duckdb.StatementType.SELECT]:
+        statements = db.extract_statements(rule.sql)
+        if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
             raise ValueError("a rule is one SELECT, and changes nothing")
-        decisions = _decidable(rule, db)
-        cursor = db.execute(rule.sql, dict(params))
-        names = [column[0] for column in cursor.description or []]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        decisions = _decidable(rule, db, {} if asked is None else asked)
+        # What no run has the rows for is not asked: to plan a query takes longer than most answers.
+        decidable = "pass" in decisions.values()
+        rows = _rows(db.execute(statements[0], dict(params))) if decidable else []
         unknown = {row["run"] for row in rows} - set(decisions)
         if unknown:
             raise ValueError(f"no run is called {min(map(str, unknown))}")
@@ -211,20 +216,28 @@ def apply(
     return hits, results
 
 
-def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection) -> dict[str, str]:
+def _rows(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    names = [column[0] for column in cursor.description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection, asked: Asked) -> dict[str, str]:
+    def ask(sql: str) -> dict[str, Any]:
+        if sql not in asked:
+            asked[sql] = dict(db.execute(sql).fetchall())
+        return asked[sql]
+
     applies = f"coalesce(({rule.applies}), false)" if rule.applies else "NULL"
-    asked = dict(db.execute(f"SELECT run, {applies} FROM run").fetchall())
+    runs = ask(f"SELECT run, {applies} FROM run")
     decided = {
-        run: "pass" if wanted is not False else "not applicable: " for run, wanted in asked.items()
+        run: "pass" if wanted is not False else "not applicable: " for run, wanted in runs.items()
     }
     for table, columns in rule.needs.items():
         if not columns or table in FREE:
             continue
         given = " AND ".join(f'"{column}" IS NOT NULL' for column in columns)
-        counts = dict(
-            db.execute(f"SELECT run, count(*) FROM {table} WHERE {given} GROUP BY run").fetchall()
-        )
-        for run, wanted in asked.items():
+        counts = ask(f"SELECT run, count(*) FROM {table} WHERE {given} GROUP BY run")
+        for run, wanted in runs.items():
             rows = counts.get(run, 0)
             enough = rule.enough.get(table, 1)
             if rows >= enough or decided[run] != "pass":

@@ -40,6 +40,7 @@ class File:
     path: str
     format: str
     given: bool  # on the command line, not found in a folder
+    baseline: bool = False  # what the others are compared with
 
     @property
     def folder(self) -> str:
@@ -52,7 +53,9 @@ class File:
 
     @property
     def stem(self) -> str:
-        return re.sub(r"\.(?:log|txt|jsonl?|ndjson|out|err|parquet|prom)$", "", self.series)
+        return re.sub(
+            r"\.(?:log|txt|jsonl?|ndjson|out|err|csv|parquet|prom|pt|pkl)$", "", self.series
+        )
 
 
 def assign(files: list[File], parts: list[Part]) -> list[tuple[Part, str, int]]:
@@ -80,11 +83,12 @@ def assign(files: list[File], parts: list[Part]) -> list[tuple[Part, str, int]]:
 
 def _groups(files: list[File]) -> list[tuple[str, list[File]]]:
     """Files that may be one run: those of a folder, or of one stem where a format comes twice."""
-    folders: dict[str, list[File]] = defaultdict(list)
+    folders: dict[tuple[str, bool], list[File]] = defaultdict(list)
     for file in files:
-        folders[file.folder if file.path != "<stdin>" else "<stdin>"].append(file)
+        folder = file.folder if file.path != "<stdin>" else "<stdin>"
+        folders[folder, file.baseline].append(file)
     groups: list[tuple[str, list[File]]] = []
-    for folder, members in folders.items():
+    for (folder, _), members in folders.items():
         series: dict[str, set[str]] = defaultdict(set)
         for file in members:
             series[file.format].add(file.series)

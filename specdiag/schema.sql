@@ -62,7 +62,8 @@ CREATE TABLE config (        -- arguments, settings, package versions
 
 CREATE TABLE event (         -- life-cycle and notable lines
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
-    kind VARCHAR,            -- weights, capacity, capture_begin, ready, hook, retraction, life, ...
+    kind VARCHAR,            -- weights, capacity, capture_begin, ready, hook, retraction, life,
+                             -- crash, frame (of a traceback), stack (of py-spy), nan, wait, ...
     name VARCHAR,            -- what it is about: DDTREE, DFlashDraftModel, target verify
     detail VARCHAR,          -- what happened to it
     value DOUBLE,            -- the figure of the line, by kind: requests retracted, GB free
@@ -91,7 +92,7 @@ CREATE TABLE decode (        -- what the scheduler decoded since its last report
     occupancy DOUBLE, busy_occupancy DOUBLE, prefix_hit_rate DOUBLE,
     extra JSON,              -- labels that no column knows
     complete BOOLEAN,        -- false: torn or cut, some fields are missing
-    commit_len DOUBLE,       -- C: accept_len, or 1 on a run without speculation
+    commit_len DOUBLE,       -- C: accept_len, of vLLM the record beside it, or 1 without speculation
     accepted_drafts DOUBLE,  -- A = C - 1
     ctx_len DOUBLE,          -- tokens / running
     step_ms DOUBLE,          -- running x C / throughput: computed, not measured
@@ -122,8 +123,10 @@ CREATE TABLE acceptance (    -- aggregate speculation counters, as a server prin
     draft_ms DOUBLE, build_ms DOUBLE, verify_ms DOUBLE, commit_ms DOUBLE, step_ms DOUBLE,
     tokens_per_s DOUBLE,
     accepted_tokens BIGINT, drafted_tokens BIGINT,  -- counts of the window (vLLM, llama.cpp)
+    emitted_tokens BIGINT,   -- with the bonus tokens; vLLM's V0 engine has no other count of them
     drafted_per_s DOUBLE,
     accept_rate DOUBLE,      -- accepted / drafted, 0-1
+    steps DOUBLE,            -- how many steps the figures stand for
     positions DOUBLE[],      -- share of steps that accept at least k drafts, k = 1, 2, ...
     extra JSON
 );
@@ -139,11 +142,15 @@ CREATE TABLE request (       -- one finished request
     correct_drafts BIGINT,   -- sum of A
     proposed_drafts BIGINT,
     histogram DOUBLE[],      -- [k + 1]: steps with A = k
-    finish VARCHAR,          -- stop, length, abort
+    finish VARCHAR,          -- stop, length, grammar, abort
     temperature DOUBLE,
+    grammar VARCHAR,         -- what the answer must follow: json_schema, regex, ..., or the schema or expression itself
     e2e_s DOUBLE, ttft_s DOUBLE, queue_s DOUBLE,
     tokens_per_s DOUBLE,     -- decoding only, as the server gave it
-    retractions BIGINT, extra JSON,
+    retractions BIGINT,
+    prompt VARCHAR,          -- its text, or messages as JSON; a long one is cut and ends with its MD5
+    text VARCHAR,            -- the answer's text, at most 8000 characters of it
+    extra JSON,
     commit_len DOUBLE        -- C: (completion_tokens - 1) / verify_steps; the first token is prefill's
 );
 
@@ -154,12 +161,18 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     duration_s DOUBLE, completed BIGINT, input_tokens BIGINT, output_tokens BIGINT,
     requests_per_s DOUBLE, input_tokens_per_s DOUBLE,
     tokens_per_s DOUBLE,     -- output
-    accept_len DOUBLE,       -- the server's lifetime mean C; NULL without speculation
+    accept_len DOUBLE,       -- as the client printed it, often the server's lifetime mean C
+    verify_steps BIGINT,     -- of all requests together
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
-    mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE,
-    algorithm VARCHAR, model VARCHAR, version VARCHAR, extra JSON
+    mean_e2e_ms DOUBLE, median_e2e_ms DOUBLE, mean_e2e_s DOUBLE, median_e2e_s DOUBLE,
+    request_tokens_per_s DOUBLE,  -- output of one request while it decodes
+    step_s DOUBLE, step_ms DOUBLE,  -- one step of the batch, as the client says it
+    draft_tokens BIGINT, draft_steps BIGINT, top_k BIGINT,  -- asked for; 0: without speculation
+    algorithm VARCHAR, model VARCHAR, version VARCHAR,
+    prompt_lens BIGINT[], answer_lens BIGINT[], texts VARCHAR[],  -- of each request, where the client keeps them
+    extra JSON
 );
 
 -- One draft-verify-commit step of one request. Row 0 of the tree is the root (the last committed
@@ -195,6 +208,7 @@ CREATE TABLE step (
     kv_before BIGINT, kv_verified BIGINT, kv_after BIGINT,  -- rows in the target cache
     kv_source BIGINT[], kv_target BIGINT[],  -- [C] rows moved by the commit
     state_row BIGINT,        -- row whose recurrent state was promoted
+    checkpoint_tokens BIGINT[], checkpoint_rows BIGINT[],  -- states for a prefix cache: behind so many tokens, of these rows
     accepted_depth DOUBLE, accepted_drafts DOUBLE, commit_len DOUBLE,  -- as the engine computed them
     finish VARCHAR,          -- set on a request's last step
     -- time, milliseconds
@@ -209,7 +223,8 @@ CREATE TABLE step (
     target_tokens BIGINT[],  -- the target's choice after each row
     gaps DOUBLE[],           -- its top-1 minus top-2 logit
     -- optional
-    target_probs DOUBLE[], draws DOUBLE[], target_ranks BIGINT[], legal BOOLEAN[],
+    target_probs DOUBLE[], draws DOUBLE[], target_ranks BIGINT[],
+    legal BOOLEAN[],         -- does the grammar, along the row's own path, allow the choice after it
     candidate_tokens BIGINT[][], candidate_log_probs DOUBLE[][], lse DOUBLE[],  -- [L][K], [L]
     visible VARCHAR[],       -- [N + 1] the mask's tree columns as read back, as hexadecimal bits
     past_visible BIGINT[], mask_bytes BIGINT,
@@ -223,18 +238,78 @@ CREATE TABLE step (
 );
 
 CREATE TABLE problem (       -- exceptions and fatal messages
-    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    run VARCHAR, source INTEGER, line BIGINT,
+    time TIMESTAMP,          -- its own, else that of the last line before it that has one
+    rank VARCHAR,            -- its own, else that of the record that holds its traceback
     type VARCHAR,            -- class of the exception, or the program that failed
     message VARCHAR,
+    frames VARCHAR,          -- of the traceback above it, the outermost first: file.py:function, ...
     at_start BOOLEAN,        -- before the server was ready and served anything
     fatal BOOLEAN,           -- nothing was served after it
+    killed BOOLEAN,          -- a process says that it does not survive it, or died after it
     follows BOOLEAN,         -- a headline, a look-up that Python survives, a peer that is gone
     cause BOOLEAN            -- of the fatal ones of a run the first that does not follow from another
 );
 
+CREATE TABLE server_state (  -- what a server answers when it is asked for its state, a rank each
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP, rank VARCHAR,
+    accept_len DOUBLE,       -- lifetime mean C, warm-up included
+    tokens_per_s DOUBLE,     -- of the last interval in which it decoded
+    step_times JSON,         -- running requests -> seconds a step of each interval, wall clock
+    extra JSON
+);
+
 CREATE TABLE metric (        -- scraped series
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    name VARCHAR, labels VARCHAR, value DOUBLE
+    name VARCHAR, labels VARCHAR, value DOUBLE,
+    unit VARCHAR,            -- as the source writes it: %, MiB, W
+    device VARCHAR,          -- number of the GPU, where the series is one of a GPU
+    scrape BIGINT,           -- 1, 2, ...: how often the file has had this series by now
+    per_s DOUBLE             -- counters: growth a second since the scrape before, where both are timed
+);
+
+-- Profiler traces: the device's own time, apart from pauses in which nobody asked for anything.
+CREATE TABLE profile (       -- one device in one trace
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    window_ms DOUBLE,        -- first to last work, pauses left out
+    busy_ms DOUBLE,          -- some stream works
+    gap_ms DOUBLE,           -- no stream works
+    host_gap_ms DOUBLE,      -- of these: what ends the gap was launched after it began
+    pause_ms DOUBLE,         -- left out: longer than three steps (50 ms where none is marked)
+    kernels BIGINT,          -- kernels and copies
+    launches BIGINT, graph_launches BIGINT,  -- calls of the host, graphs included
+    wait_ms DOUBLE,          -- of the host, in synchronising calls
+    steps BIGINT, step_ms DOUBLE,  -- as marked in the trace; median time from one to the next
+    stacks BOOLEAN           -- Python stacks were recorded: the host was slowed down by that
+);
+
+CREATE TABLE profile_stage ( -- the ranges of a stage on a device
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    stage VARCHAR,           -- draft, verify, prefill, decode, sample, step
+    name VARCHAR,            -- of the first range, as marked
+    ranges BIGINT, range_ms DOUBLE,  -- how many, and how long all together
+    kernel_ms DOUBLE, kernels BIGINT,  -- the device's work in them; of streams side by side the sum
+    on_device BOOLEAN        -- ranges of the device; false: of the host that launched the work
+);
+
+CREATE TABLE profile_gap (   -- the longest gaps of a device
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    device VARCHAR,
+    at_ms DOUBLE,            -- since the first work
+    gap_ms DOUBLE,
+    host BOOLEAN,            -- launched after the gap began; NULL: not known
+    before VARCHAR, after VARCHAR  -- the work around it
+);
+
+CREATE TABLE histogram (     -- scraped histograms: of a scrape what came since the one before it
+    run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
+    name VARCHAR,            -- without _bucket
+    labels VARCHAR,          -- without le
+    scrape BIGINT,
+    count DOUBLE, mean DOUBLE,
+    p50 DOUBLE, p90 DOUBLE, p99 DOUBLE  -- straight lines inside a bucket
 );
 
 CREATE TABLE replay (        -- identities that a step violates
@@ -248,7 +323,7 @@ CREATE TABLE replay (        -- identities that a step violates
 -- Every commit length of a run, whatever kind of row it stands in.
 CREATE TABLE commit_sample (
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    kind VARCHAR,            -- decode, acceptance, request, step, benchmark
+    kind VARCHAR,            -- decode, acceptance, request, step, benchmark, state
     steps DOUBLE,            -- how many steps it stands for, as far as known
     commit_len DOUBLE,       -- C
     ctx_len DOUBLE,
@@ -257,10 +332,23 @@ CREATE TABLE commit_sample (
     drafted DOUBLE           -- tokens drafted a step, as far as known
 );
 
+-- The mean commit length of a run, for each kind of row: pooled, each step counts once. Text changes
+-- slowly, so neighbouring rows are alike: the error is taken from up to ten stretches of rows, and is
+-- not smaller than that of a geometric commit length.
+CREATE TABLE commit_mean (
+    run VARCHAR, kind VARCHAR,
+    commit_len DOUBLE,       -- C
+    error DOUBLE,            -- standard error of it
+    rows BIGINT, steps DOUBLE,
+    first_third DOUBLE, last_third DOUBLE,  -- C in the first and in the last third of the rows
+    ctx_len DOUBLE, running DOUBLE,  -- medians
+    lines STRUCT(source INTEGER, line BIGINT)[]  -- two of the first rows and one of the last
+);
+
 -- Every time of a step, with the context it was taken at.
 CREATE TABLE time_sample (
     run VARCHAR, source INTEGER, line BIGINT,
-    kind VARCHAR,            -- step, acceptance, decode
+    kind VARCHAR,            -- step, acceptance, decode, state
     measured BOOLEAN,        -- false: computed as running x C / throughput
     ctx_len DOUBLE, running DOUBLE,
     stage VARCHAR,           -- step (the whole), or a stage: draft, verify, commit, ...
@@ -273,13 +361,183 @@ CREATE TABLE peer (
     run VARCHAR, against VARCHAR
 );
 
-CREATE VIEW baseline AS      -- peers that do not speculate
-SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
-WHERE NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+-- Runs that stand beside each other: peers, the same with other layouts, and whatever is compared
+-- with the run that the user named as the baseline. Whether a comparison means anything is what
+-- `hindrance` says; in what their settings differ, `difference`.
+CREATE TABLE pairing (
+    run VARCHAR, against VARCHAR,
+    declared BOOLEAN,        -- the user named `against` as the baseline
+    later BOOLEAN,           -- `run` is what is new: of a later version, or else started later
+    same_prompts BOOLEAN     -- the prompts are as many and as long, or the same texts; NULL if not known
+);
 
-CREATE VIEW chain AS         -- peers that are known to verify a chain
+CREATE TABLE hindrance (     -- why two runs cannot be compared
+    run VARCHAR, against VARCHAR,
+    what VARCHAR,            -- model, hardware, server, prompts, length (of the answers)
+    value VARCHAR, other VARCHAR
+);
+
+-- A setting in which two runs of `pairing` differ, without those that cannot matter (ports, paths of
+-- logs, seeds, keys, names). `value` is that of `run`; NULL where a run does not have the setting.
+CREATE TABLE difference (
+    run VARCHAR, against VARCHAR,
+    key VARCHAR, value VARCHAR, other VARCHAR,
+    kind VARCHAR             -- version, model, draft, quantisation, layout, sampling, kernel, capacity, other
+);
+
+CREATE VIEW comparable AS    -- pairings without a hindrance
+SELECT p.run, p.against, p.declared, p.later, p.same_prompts
+FROM pairing p LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against
+WHERE h.run IS NULL;
+
+CREATE VIEW rival AS         -- comparable runs that both speculate: their commit lengths by the same kind of row
+SELECT c.run, c.against, c.declared, c.later, c.same_prompts, x.kind,
+    x.commit_len, x.error, x.rows, x.steps, x.first_third, x.last_third, x.lines,
+    y.commit_len AS other_len, y.error AS other_error, y.rows AS other_rows, y.steps AS other_steps, y.lines AS other_lines,
+    (y.commit_len - x.commit_len) / sqrt(x.error ** 2 + y.error ** 2) AS errors  -- by how many standard errors it is lower
+FROM comparable c JOIN commit_mean x ON x.run = c.run JOIN commit_mean y ON y.run = c.against AND y.kind = x.kind
+WHERE least(x.steps, y.steps) >= 200 AND (x.kind IN ('request', 'benchmark') OR least(x.rows, y.rows) >= 5)
+QUALIFY row_number() OVER (PARTITION BY c.run, c.against ORDER BY list_position(['step', 'request', 'decode', 'acceptance', 'benchmark'], x.kind)) = 1;
+
+CREATE VIEW baseline AS      -- peers on the same hardware that do not speculate
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
-WHERE r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
+LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what IN ('model', 'hardware')
+WHERE h.run IS NULL
+    AND NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+
+CREATE VIEW chain AS         -- peers of the same model that are known to verify a chain
+SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
+LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what = 'model'
+WHERE h.run IS NULL AND r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
+
+-- Published commit lengths, from published.csv.
+CREATE TABLE published (
+    target VARCHAR,          -- name of the target model, in lower case, without its maker
+    algorithm VARCHAR, block INTEGER, budget INTEGER,
+    dataset VARCHAR, temperature DOUBLE, thinking BOOLEAN,
+    commit_len DOUBLE,       -- C, mean over responses
+    speed_up DOUBLE,         -- over plain decoding, NULL if not told
+    source VARCHAR           -- who published it
+);
+
+-- Double-entry book-keeping: what is counted in two places, per request and per run, and whether it
+-- balances. Residues that are no fault have room in `least` and `most`: the token that prefill makes,
+-- what a stop cuts off the last block, a step that was under way, times printed in whole seconds.
+CREATE VIEW ledger AS
+WITH width AS (
+    SELECT run, mode(round(proposed_drafts / verify_steps)) AS width FROM request WHERE verify_steps > 0 AND proposed_drafts > 0 GROUP BY run
+),
+record AS (
+    SELECT r.*, w.width, r.run IN (SELECT run FROM event WHERE kind = 'adaptive') AS adaptive, list_sum(histogram) AS counted_steps,
+        list_sum(list_transform(histogram, lambda h, i: h * (i - 1))) AS counted_drafts
+    FROM request r LEFT JOIN width w USING (run) WHERE r.verify_steps > 0
+),
+kept AS (  -- the same quantity from two kinds of source, each with what it stands for
+    SELECT c.run, c.kind, CASE c.kind WHEN 'decode' THEN 'decode lines' WHEN 'request' THEN 'response records' ELSE 'benchmark' END AS name,
+        sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(steps) AS steps, count(*) AS rows,
+        coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, CASE WHEN c.kind = 'request' THEN avg(commit_len) END AS per_request,
+        arg_min(source, line) AS source, min(line) AS line
+    FROM commit_sample c WHERE c.kind IN ('decode', 'request', 'benchmark') GROUP BY c.run, c.kind
+),
+volume AS (
+    SELECT d.run, 'decode' AS kind, sum(d.running * d.commit_len) * any_value(coalesce(r.log_interval, 40)) AS tokens
+    FROM decode d JOIN run r USING (run) WHERE d.complete GROUP BY d.run
+    UNION ALL
+    SELECT run, 'request', sum(completion_tokens) FROM request GROUP BY run
+    UNION ALL
+    SELECT run, 'benchmark', sum(output_tokens) FROM benchmark GROUP BY run
+),
+interval AS (  -- steady decode lines: the same batch from the line before to this one, and no prompt
+    SELECT d.run, d.rank, d.source, d.line, d.steady, d.commit_len, d.tokens_per_s, r.log_interval * d.running * d.commit_len AS committed,
+        CASE WHEN r.page_size = 1 THEN d.tokens - lag(d.tokens) OVER w END AS grown,
+        epoch(d.time) - epoch(lag(d.time) OVER w) AS seconds,
+        d.tokens_per_s IS DISTINCT FROM lag(d.tokens_per_s) OVER w AS fresh
+    FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates
+    WINDOW w AS (PARTITION BY d.run, d.rank ORDER BY d.source, d.line)
+),
+context AS (  -- a ratio that scatters is no witness: prompts are shared, slots come in pages
+    SELECT run, count(*) AS rows, sum(grown) AS grown, sum(committed) AS committed, median(grown / committed) AS ratio, median(commit_len) AS commit_len,
+        arg_min(source, line) AS source, min(line) AS line
+    FROM interval WHERE steady AND grown > 0 AND committed > 0 GROUP BY run
+    HAVING count(*) >= 8 AND quantile_cont(grown / committed, 0.75) < 1.15 * quantile_cont(grown / committed, 0.25)
+        AND NOT (ratio > 1.7 AND abs(ratio - round(ratio)) < 0.1)  -- every second, third, ... line of a log
+),
+clock AS (
+    SELECT run, count(*) AS rows, sum(tokens_per_s * seconds) AS timed, sum(committed) AS committed,
+        arg_min(source, line) AS source, min(line) AS line
+    FROM interval WHERE steady AND fresh AND seconds >= 0 AND committed > 0 GROUP BY run
+),
+counter AS (  -- the last scrape of a counter, all its labels together
+    SELECT run, name, sum(value) AS value, arg_max(source, line) AS source, max(line) AS line FROM (
+        SELECT run, name, labels, arg_max(value, line) AS value, arg_max(source, line) AS source, max(line) AS line FROM metric
+        WHERE name IN ('sglang:generation_tokens_total', 'vllm:generation_tokens_total', 'vllm:spec_decode_num_accepted_tokens_total', 'vllm:spec_decode_num_draft_tokens_total')
+        GROUP BY run, name, labels
+    ) GROUP BY run, name
+),
+logged AS (
+    SELECT run, sum(accepted_tokens) AS accepted, sum(drafted_tokens) AS drafted, count(*) AS rows FROM acceptance WHERE commit_len IS NOT NULL AND drafted_per_s IS NOT NULL GROUP BY run
+),
+entry AS (
+    SELECT run, request, 'accept length' AS account, 'accept length x steps' AS left_side, accept_len * verify_steps AS left_value, 'completion tokens' AS right_side, completion_tokens::DOUBLE AS right_value,
+        -1 - 0.011 * verify_steps AS least, 0.011 * verify_steps AS most, 1 AS rows, source, line,
+        CASE WHEN abs(accept_len + 1 - completion_tokens / verify_steps) <= 0.011
+             THEN format('accept length {:.3f} lacks the bonus token ({} tokens in {} steps are {:.3f})', accept_len, completion_tokens, verify_steps, completion_tokens / verify_steps)
+             ELSE format('accept length {:.3f}, but {} tokens in {} steps are {:.3f}', accept_len, completion_tokens, verify_steps, completion_tokens / verify_steps) END AS told
+    FROM record WHERE accept_len IS NOT NULL AND completion_tokens > 0
+    UNION ALL
+    SELECT run, request, 'proposed drafts', 'proposed', proposed_drafts, 'steps x width', width * verify_steps, 0, 0, 1, source, line,
+        format('{} drafts proposed in {} steps are {:.2f} a step, elsewhere {:.0f}', proposed_drafts, verify_steps, proposed_drafts / verify_steps, width)
+    FROM record WHERE proposed_drafts IS NOT NULL AND width IS NOT NULL AND NOT adaptive
+    UNION ALL
+    SELECT run, request, 'steps', 'histogram', counted_steps, 'verify count', verify_steps, -1, 1, 1, source, line,
+        format('the histogram counts {:.0f} steps, the record {}', counted_steps, verify_steps)
+    FROM record WHERE counted_steps IS NOT NULL
+    UNION ALL
+    SELECT run, request, 'accepted drafts', 'histogram', counted_drafts, 'accepted drafts', correct_drafts, -0.5, 0.5, 1, source, line,
+        format('the histogram holds {:.0f} accepted drafts, the record {}', counted_drafts, correct_drafts)
+    FROM record WHERE counted_drafts IS NOT NULL AND correct_drafts IS NOT NULL AND abs(counted_steps - verify_steps) <= 1
+    UNION ALL
+    -- the first token is prefill's, and again after each retraction; a block may be cut, and a step be under way
+    SELECT run, request, 'tokens', 'drafts + steps + first token', correct_drafts + verify_steps + 1, 'completion tokens', completion_tokens,
+        -1 - coalesce(retractions, 0), 2 * (width + 1), 1, source, line,
+        format('{} accepted drafts, {} steps and the first token make {} tokens, the record has {}', correct_drafts, verify_steps, correct_drafts + verify_steps + 1, completion_tokens)
+    FROM record WHERE correct_drafts IS NOT NULL AND completion_tokens > 0 AND width IS NOT NULL AND NOT adaptive
+    UNION ALL
+    SELECT a.run, NULL, 'commit length', a.name, a.commit_len, b.name, b.commit_len,
+        -0.08 * least(a.commit_len, b.commit_len) - 4 * sqrt(a.error ** 2 + b.error ** 2), 0.08 * least(a.commit_len, b.commit_len) + 4 * sqrt(a.error ** 2 + b.error ** 2),
+        a.rows + b.rows, a.source, a.line, format('commit length is {:.2f} by the {} and {:.2f} by the {}', a.commit_len, a.name, b.commit_len, b.name)
+    FROM kept a JOIN kept b ON a.run = b.run AND a.kind < b.kind
+    JOIN volume va ON va.run = a.run AND va.kind = a.kind JOIN volume vb ON vb.run = b.run AND vb.kind = b.kind
+    WHERE a.steps >= 200 AND b.steps >= 200 AND least(va.tokens, vb.tokens) >= 0.7 * greatest(va.tokens, vb.tokens)  -- else other traffic is in one of them
+        AND coalesce(abs(a.commit_len - b.per_request) > 0.04 * a.commit_len, true)  -- a mean over requests: that is aggregation_differs
+    UNION ALL
+    SELECT run, NULL, 'context growth', 'token counter', ratio * committed, 'steps x batch x accept length', committed, -0.15 * committed, 0.15 * committed, rows, source, line,
+        format('the token counter grows by {:.2f} tokens a step over {} steady decode lines, the printed accept length is {:.2f}', ratio * commit_len, rows, commit_len)
+    FROM context
+    UNION ALL
+    -- lines that are missing, or stamped by a collector, move it: shown, not judged
+    SELECT run, NULL, 'throughput', 'throughput x time', timed, 'steps x batch x accept length', committed, NULL, NULL, rows, source, line,
+        format('throughput x time makes {:,.0f} tokens over {} steady decode lines, steps x batch x accept length {:,.0f}', timed, rows, committed)
+    FROM clock WHERE rows >= 8
+    UNION ALL
+    -- A counter lives as long as the server, and a scrape may come before the end: shown, not judged.
+    SELECT c.run, NULL, 'output', 'server counter', c.value, 'client', v.tokens, NULL, NULL, 1, c.source, c.line,
+        format('the server counts {:,.0f} generated tokens, the client received {:,.0f}', c.value, v.tokens)
+    FROM counter c JOIN (SELECT run, max(tokens) AS tokens FROM volume WHERE kind IN ('request', 'benchmark') GROUP BY run) v USING (run) WHERE c.name LIKE '%generation_tokens_total' AND v.tokens > 0
+    UNION ALL
+    SELECT c.run, NULL, CASE WHEN c.name LIKE '%accepted%' THEN 'accepted drafts' ELSE 'drafted tokens' END, 'server counter', c.value, 'log lines',
+        CASE WHEN c.name LIKE '%accepted%' THEN l.accepted ELSE l.drafted END, NULL, NULL, l.rows, c.source, c.line,
+        format('the server counts {:,.0f}, its log lines sum up to {:,}', c.value, CASE WHEN c.name LIKE '%accepted%' THEN l.accepted ELSE l.drafted END)
+    FROM counter c JOIN logged l USING (run) WHERE c.name LIKE 'vllm:spec_decode%'
+)
+SELECT run, request, account, left_side, left_value, right_side, right_value,
+    left_value - right_value AS residual,        -- left less right
+    least, most,                                 -- what the residual may be; NULL: no bound
+    CASE WHEN least IS NOT NULL OR most IS NOT NULL  -- NULL: shown, not judged
+         THEN coalesce(left_value - right_value >= least, true) AND coalesce(left_value - right_value <= most, true) END AS balanced,
+    rows, source, line,                          -- how many rows it stands on, and the first of them
+    told                                         -- the entry in words
+FROM entry WHERE left_value IS NOT NULL AND right_value IS NOT NULL;
 
 -- What the run record of a step trace says, typed.
 CREATE VIEW setting AS

@@ -60,6 +60,26 @@ def look(db: duckdb.DuckDBPyConnection, parser: Parser, frame: pl.DataFrame) -> 
     return Records(found, seen.filter(~valid).select("line", "text"))
 
 
+def within(
+    db: duckdb.DuckDBPyConnection, parser: Parser, event: Event, frame: pl.DataFrame
+) -> pl.DataFrame:
+    """The records that stand in lists inside of others, each on the line of the outer one."""
+    if not event.each or not frame.height:
+        return frame
+    paths = _list(["", *sorted(inner(parser, event))])
+    for level, path in enumerate(event.each):
+        db.register("outer_records", Handover(frame.select("line", "text")))
+        text = "json_merge_patch(whole, text)" if level else "text"
+        rows = db.sql(
+            f"""SELECT line, text::VARCHAR AS text, hash(json_keys(text, {paths})) AS keys
+                FROM (SELECT line, {text} AS text FROM (
+                    SELECT line, text AS whole, unnest(json_extract(text, '$.{path}')) AS text
+                    FROM outer_records) WHERE json_type(text) = 'OBJECT')"""
+        )
+        frame = pl.DataFrame(rows)
+    return frame
+
+
 def too_new(parser: Parser, records: Records) -> str:
     """Why the records cannot be read, if a later specdiag wrote them."""
     if not parser.version:

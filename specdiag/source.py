@@ -37,7 +37,9 @@ class Source:
     name: str
     path: Path
     given: bool = True  # named on the command line, not found in a folder
+    baseline: bool = False  # what the others are compared with
     temporary: bool = False  # what a pipe said, kept on disk until `discard`
+    records: bytes = b""  # what was made of it, where it is no text: JSON, one record a line
     document: bool = False  # one JSON value: its lines are those of `document.split`
     quoted: Callable[[set[int]], dict[int, str]] | None = None  # who quotes what is no text
     notices: list[Notice] = field(default_factory=list)
@@ -63,17 +65,20 @@ class Source:
             return b""
 
 
-def find(paths: list[str]) -> list[Source]:
+def find(paths: list[str], baseline: str = "") -> list[Source]:
     """Input files of files, folders (recursively), globs and `-`, each once, in a stable order.
 
-    What is there but cannot be read is among them, and named when it is read. Raises
-    SpecdiagError for a path that does not exist (exit code 2), and when there is no file (3).
+    Those of `baseline`, one more path, are marked as such. What is there but cannot be read is
+    among them, and named when it is read. Raises SpecdiagError for a path that does not exist (exit
+    code 2), and when there is no file (3).
     """
     found: dict[str, Source] = {}
     try:
         for text in dict.fromkeys(paths):
             for source in _expand(text):
                 found.setdefault(os.path.realpath(source.path), source)
+        for source in _expand(baseline) if baseline else ():
+            found.setdefault(os.path.realpath(source.path), source).baseline = True
     except BaseException:
         discard(list(found.values()))
         raise
@@ -83,6 +88,11 @@ def find(paths: list[str]) -> list[Source]:
             NOTHING_READ,
         )  # fmt: skip
     return list(found.values())
+
+
+def exists(text: str) -> bool:
+    """Whether a text names files, and not something else, as a run."""
+    return os.path.lexists(text) or (glob.has_magic(text) and bool(glob.glob(text)))
 
 
 def _expand(text: str) -> Iterator[Source]:
@@ -190,7 +200,7 @@ def blocks(
     line = 1
     rest = b""
     dropping = False  # inside a line that is too long
-    for chunk in _chunks(source, size):
+    for chunk in chunks(source, size):
         if dropping:
             end = chunk.find(b"\n")
             if end < 0:
@@ -250,7 +260,7 @@ def _cut(data: bytes, boundary: bytes) -> int:
     return data.rfind(b"\n") + 1
 
 
-def _chunks(source: Source, size: int) -> Iterator[bytes]:
+def chunks(source: Source, size: int) -> Iterator[bytes]:
     """The unpacked bytes of a file, in UTF-8 where it is marked as UTF-16."""
     try:
         with _open(source.path) as raw:
@@ -298,7 +308,7 @@ def head(source: Source) -> bytes:
     """The first lines of a file, unpacked: what its format is recognised by."""
     if source.magic() == PARQUET:
         return PARQUET
-    start = next(_chunks(source, HEAD), b"")
+    start = next(chunks(source, HEAD), b"")
     if start.lstrip()[:1] in (b"{", b"[") and b"\n" not in start:
         return start  # a long record says soon enough what it is
     for block in blocks(source, size=HEAD):

@@ -12,14 +12,20 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import bundled, document, lines, parser, records, replay, runs
+from specdiag import bundled, document, lines, parser, pickles, records, reference, replay, runs
 from specdiag import source as sources
-from specdiag.errors import Notice
+from specdiag.errors import Notice, SpecdiagError
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
 from specdiag.staging import DATA, Staging
 
-DERIVED = ("decode", "step", "request", "problem")  # filled by derive.sql; the rest are copied
+DERIVED = (
+    "decode",
+    "step",
+    "request",
+    "problem",
+    "metric",
+)  # filled by derive.sql; the rest are copied
 WORKERS = 2  # string kernels use one core a block
 LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 
@@ -37,6 +43,10 @@ _ALGORITHM = {
     "benchmark": "algorithm",
     "step": "algorithm",
 }
+
+_HINDRANCES = {
+    "hardware": "other hardware", "length": "other lengths of answers", "prompts": "other prompts",
+}  # fmt: skip
 
 Progress = Callable[[int], None]
 
@@ -86,8 +96,15 @@ def lock(db: duckdb.DuckDBPyConnection) -> None:
     db.execute("SET lock_configuration = true")
 
 
-def load(files: list[Source], parsers: list[Parser], progress: Progress | None = None) -> Store:
-    """Read all files into a locked store."""
+def load(
+    files: list[Source], parsers: list[Parser], progress: Progress | None = None,
+    baseline: str = "",
+) -> Store:  # fmt: skip
+    """Read all files into a locked store.
+
+    `baseline` names a run that the others are compared with, beside those of the files marked as
+    such. Raises SpecdiagError when there is no such run.
+    """
     db = open_empty()
     staging = Staging(db)
     readings = []
@@ -96,9 +113,14 @@ def load(files: list[Source], parsers: list[Parser], progress: Progress | None =
     staging.finish()
     staging.narrow("step", "run", "last", "nodes")
     _assign(db, readings)
+    _state(db, readings, baseline)
     _fill_sources(db, readings)
     _derive(db)
-    doubts = replay.prove(db)
+    db.execute(
+        "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
+        [str(bundled.PUBLISHED)],
+    )
+    doubts = replay.prove(db) + _incomparable(db)
     lock(db)
     notes = [note for reading in readings for note in reading.source.notices]
     return Store(db, readings, notes + doubts)
@@ -136,6 +158,10 @@ def _read(
 
 
 def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list[str]]:
+    if pickles.is_pickle(file.magic()):
+        file.records = reference.records(file)
+        head = file.records[: sources.HEAD]
+        return parser.recognise(parsers, head)[0] if head else None, []
     head = sources.head(file)
     if head.startswith(sources.PARQUET):
         from specdiag import parquet
@@ -185,16 +211,24 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
 
         yield Block(b"", 1), parquet.read(file, chosen)
         return
+    if chosen.format == "trace":
+        yield from _trace(file, chosen)
+        return
     wrapper = lines.wrapper_of(chosen, head)
-    if chosen.format == "lines":
+    if file.records:
+        blocks = iter([Block(file.records, 1)])
+    elif chosen.format == "lines":
         blocks = sources.blocks(file, chosen.boundary.encode())
     elif document.is_document("\n".join(head[:3]).encode()):
         blocks = _document(file)
     else:
         blocks = sources.blocks(file, longest=sources.LONGEST_RECORD)
+    heading = lines.heading(chosen, head).encode()
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting: deque[tuple[Block, Future[Parsed]]] = deque()
         for block in blocks:
+            if heading and block.line > 1:
+                block = Block(heading + b"\n" + block.data, block.line - 1)
             waiting.append(
                 (block, pool.submit(parser.read, chosen, block.data, block.line, wrapper))
             )
@@ -203,6 +237,19 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
                 yield first, result.result()
         for first, result in waiting:
             yield first, result.result()
+
+
+def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Block, Parsed]]:
+    from specdiag import timeline
+
+    reader = timeline.Reader(chosen)
+    for data in sources.chunks(file, sources.BLOCK):
+        reader.feed(data)
+        yield Block(data, 1), Parsed()
+    parsed = reader.finish()
+    if reader.counted:
+        file.quoted = lambda wanted: {n: reader.quotes[n] for n in wanted if n in reader.quotes}
+    yield Block(b"", 1), parsed
 
 
 def _document(file: Source) -> Iterator[Block]:
@@ -278,7 +325,13 @@ def _is_json(reading: Reading) -> bool:
 def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
     """Table part: the run, and the place in it, of every (source, life, arm)."""
     files = [
-        runs.File(number, reading.source.name, reading.format, reading.source.given)
+        runs.File(
+            number,
+            reading.source.name,
+            reading.format,
+            reading.source.given,
+            reading.source.baseline,
+        )
         for number, reading in enumerate(readings)
         if reading.format
     ]
@@ -309,6 +362,53 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
             "INSERT INTO part VALUES (?, ?, ?, ?, ?)",
             [part.source, part.life, part.arm, run, place],
         )
+
+
+def _state(db: duckdb.DuckDBPyConnection, readings: list[Reading], baseline: str) -> None:
+    """Table stated: the runs that the user named as the baseline."""
+    marked = [number for number, reading in enumerate(readings) if reading.source.baseline]
+    db.execute(
+        """CREATE TEMP TABLE stated AS
+        SELECT DISTINCT run FROM part WHERE run = ? OR list_contains(?::INTEGER[], source)""",
+        [baseline, marked],
+    )
+    if not (baseline or marked):
+        return
+    names = [row[0] for row in db.execute("SELECT DISTINCT run FROM part ORDER BY run").fetchall()]
+    stated = db.execute("SELECT run FROM stated").fetchall()
+    where = baseline or ", ".join(readings[number].source.name for number in marked[:3])
+    if not stated and names:
+        raise SpecdiagError(
+            "no such run, file or folder" if baseline else "there is no run in the baseline",
+            f"--baseline {where}", f"runs: {', '.join(names[:10])}",
+        )  # fmt: skip
+    if names and len(stated) == len(names):
+        raise SpecdiagError(
+            "there is nothing to compare with the baseline", f"--baseline {where}",
+            "give other logs, too",
+        )  # fmt: skip
+
+
+def _incomparable(db: duckdb.DuckDBPyConnection) -> list[Notice]:
+    """Pairs that the user asked for and that mean little."""
+    rows = db.execute(
+        """SELECT p.run, p.against, list([h.what, h.value, h.other] ORDER BY h.what)
+        FROM pairing p JOIN hindrance h USING (run, against)
+        WHERE p.declared GROUP BY ALL ORDER BY ALL"""
+    ).fetchall()
+    return [
+        Notice(
+            f"{run} cannot be compared with {against}: {'; '.join(_hindered(*one) for one in why)}",
+            "--baseline",
+            "rules on pairs give no verdict on them; compare runs of one model, card and workload",
+        )
+        for run, against, why in rows
+    ]
+
+
+def _hindered(what: str, value: str | None, other: str | None) -> str:
+    named = _HINDRANCES.get(what, f"another {what}")
+    return f"{named} ({value} against {other})" if value and other else named
 
 
 def _derive(db: duckdb.DuckDBPyConnection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+EPOCH = 1e11  # a larger number of seconds is one of milliseconds
 NUMBER = r"(-?[0-9][0-9_]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)"
 
 
@@ -34,8 +35,33 @@ def cast(value: pl.Expr, type: str) -> pl.Expr:
         case "count":
             numbers = value.str.extract_all(NUMBER).list.len().cast(pl.Int64)
             return pl.when(value.str.starts_with("[")).then(numbers)
+        case "time":
+            return moment(value)
         case _:
             return value
+
+
+def moment(value: pl.Expr) -> pl.Expr:
+    """A date and time as people and programs write it, or seconds or milliseconds since 1970.
+
+    What an offset or a zone says is left out: times are the log's own clock.
+    """
+    since = value.str.extract(r"^([0-9]{9,10}(?:\.[0-9]+)?|[0-9]{12,13})$", 1)
+    since = since.cast(pl.Float64, strict=False)
+    seconds = pl.when(since > EPOCH).then(since / 1000).otherwise(since)
+    plain = value.str.replace_all(r"[T_/]", " ").str.replace(r"^([0-9]{4})-([0-9]{2})-", "$1 $2 ")
+    plain = plain.str.replace(r"^([0-9]{4})([0-9]{2})([0-9]{2}) ", "$1 $2 $3 ")
+    named = value.str.replace(r"^[A-Z][a-z]{2},? ", "").str.replace(
+        r" [A-Z]{3,4}( [0-9]{4})$", "$1"
+    )
+    return pl.coalesce(
+        (seconds * 1e6).cast(pl.Int64).cast(pl.Datetime("us")),
+        plain.str.extract(r"^([0-9]{4} [0-9]{2} [0-9]{2} [0-9:]{8}(?:[.,][0-9]+)?)", 1)
+        .str.replace(",", ".")
+        .str.to_datetime("%Y %m %d %H:%M:%S%.f", strict=False, time_unit="us"),
+        named.str.to_datetime("%b %e %H:%M:%S %Y", strict=False, time_unit="us"),
+        named.str.to_datetime("%d %b %Y %I:%M:%S %p", strict=False, time_unit="us"),
+    )
 
 
 def objects(pairs: pl.DataFrame) -> pl.DataFrame:

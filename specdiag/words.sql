@@ -22,3 +22,12 @@ CREATE MACRO in_step(request, step, steps) AS concat(
     'step ', coalesce(step::VARCHAR, '?'), coalesce(' of request ' || request, ''),
     CASE WHEN steps > 1 THEN concat(' and ', steps - 1, CASE WHEN steps = 2 THEN ' other' ELSE ' others' END) ELSE '' END
 );
+
+-- How much a text repeats itself: the share of its windows of four words that stood in it before, of
+-- a text without spaces its windows of eight characters. Prose has next to none, a loop nothing
+-- else. NULL where the text is too short to tell.
+CREATE MACRO repeated_share(windows) AS 1 - len(list_distinct(windows)) / len(windows);
+CREATE MACRO repetition_of(text, words) AS CASE
+    WHEN len(words) >= 40 THEN repeated_share(list_transform(range(1, len(words) - 2), lambda i: array_to_string(words[i:i + 3], ' ')))
+    WHEN length(text) >= 120 THEN repeated_share(list_transform(range(1, length(text) - 6), lambda i: substr(text, i, 8))) END;
+CREATE MACRO repetition(text) AS repetition_of(trim(text), string_split_regex(trim(text), '\s+'));

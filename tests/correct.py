@@ -134,6 +134,11 @@ def _step(
     if before:
         left = before["checksums"]["feature_node"]
         checksums["feature_in"] = [left[row] for row in before["accepted"]]
+    # A grammar that the choices keep to; some drafts do not, and what is below them says nothing.
+    legal: list[bool | None] = [True]
+    for row in range(1, rows):
+        broken = row not in accepted and row % 3 == 0
+        legal.append(None if broken or legal[parents[row]] is None else True)
     return {
         "record": "step", "schema": 1, "run": "r", "mode": mode,
         "algorithm_requested": mode.upper(), "algorithm": mode.upper(), "ctx_len": start,
@@ -154,6 +159,9 @@ def _step(
         "log_probs": [0.0, *(node[4] for node in nodes)],
         "positions": [start + depth for depth in depths], "target_tokens": chosen,
         "slots": list(range(start, start + rows)), "gaps": [5.0] * rows,
+        "legal": legal,
+        "checkpoint_tokens": [n for n in range(start + 1, start + committed + 1) if n % 4 == 0],
+        "checkpoint_rows": [accepted[n - start - 1] for n in range(start + 1, start + committed + 1) if n % 4 == 0],
         "candidate_tokens": table, "candidate_log_probs": log_probs,
         "visible": [f"{bits:x}" for bits in seen], "past_visible": [start] * rows,
         "ids_read": tokens, "positions_read": [start + depth for depth in depths],

@@ -21,7 +21,7 @@ import torch
 from specdiag.ddtree import faults, loop, trials
 from specdiag.ddtree.faults import registry
 from specdiag.ddtree.record import Recorder
-from specdiag.ddtree.trials import Trial
+from specdiag.ddtree.trials import LINES, Trial
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
 START = 2
@@ -43,6 +43,7 @@ ORDERS = {
     "walk_stopped_early": (18, "", {}),
     "window_not_applied": (22, "", {"prompt_tokens": 180}),
     "sampling_law_broken": (32, "law", {"temperature": 1.0, "max_new_tokens": 48}),
+    "grammar_not_applied": (44, "", {"grammar": LINES, "stop": False, "max_new_tokens": 32}),
     "host_bound_step": (48, "", {"max_new_tokens": 36}),
     "stage_grows_with_context": (49, "", {"text": "repeated", "max_new_tokens": 300, "budget": 8}),
     "path_not_a_chain": ("path", "", {}),

@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(specdiag, folder):
 
 
 def test_a_mistake_of_ours_is_a_traceback(specdiag, monkeypatch):
-    monkeypatch.setattr("specdiag.source.find", lambda paths: 1 / 0)
+    monkeypatch.setattr("specdiag.source.find", lambda *paths: 1 / 0)
     answer = specdiag("check", HEALTHY)
     assert answer.code == 101
     assert "ZeroDivisionError" in answer.err and "please report" in answer.err

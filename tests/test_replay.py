@@ -155,6 +155,23 @@ MUTATIONS = {
     "a target without its window": (at("window_low", 3, 0), "window", "target_sliding_layer"),
     "cache rows of the chain": (change(kv_source=lambda s: [row + 1 for row in s["kv_source"]]), "commit", "kv_source"),
     "a state by count": (change(state_row=lambda s: s["state_row"] + 1), "commit", "state_row"),
+    "a checkpoint by count": (
+        change(checkpoint_tokens=lambda s: [s["ctx_len"] + 2], checkpoint_rows=lambda s: [s["accepted"][1] + 1]),
+        "commit",
+        "checkpoint_rows",
+    ),
+    "a checkpoint of more than there is": (
+        change(checkpoint_tokens=lambda s: [s["kv_after"] + 1], checkpoint_rows=[2]), "commit", "checkpoint_rows",
+    ),
+    "a token that is not allowed": (at("legal", 0, False), "grammar", "legal"),
+    "a choice that is not allowed, beside the path": (
+        lambda s: at("legal", next(row for row in range(len(s["legal"])) if row not in s["accepted"]), False)(s),
+        "grammar",
+        "legal_beside",
+    ),
+    "a grammar that ends before the path does": (
+        lambda s: at("legal", s["accepted"][1], None)(s), "grammar", "legal_end",
+    ),
     "a sibling's state": (at("state_sources", -1, plus(1)), "commit", "state_sources"),
     "bytes of other rows": (change(checksums=lambda s: s["checksums"] | {"kv_after": [*s["checksums"]["kv_after"][::-1], 1]}), "commit", "kv_after"),
     "features of other rows": (change(checksums=lambda s: s["checksums"] | {"feature_in": [one ^ 1 for one in s["checksums"]["feature_in"]]}), "commit", "feature_in"),
@@ -268,6 +285,7 @@ def test_a_better_candidate_left_out_is_found(tmp_path):
         "target_tokens",
         "slots",
         "gaps",
+        "legal",
         "visible",
         "past_visible",
         "ids_read",
@@ -407,4 +425,5 @@ def test_every_identity_says_what_it_needs():
             "taps",
             "rope",
             "vocabulary",
+            "grammar",
         } >= {one.name}

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from specdiag import diagnosis, source
 from specdiag.diagnosis import Diagnosis, Finding, Run
 from specdiag.errors import Notice, SpecdiagError
-from specdiag.report import files, html, json, markdown, table, terminal, text
+from specdiag.report import files, html, json, markdown, quote, table, terminal, text
 from specdiag.rule import Cause, Decision
 
 METRICS = (
@@ -354,6 +354,43 @@ def test_findings_that_explain_each_other_are_still_told(sick: Diagnosis) -> Non
 )  # fmt: skip
 def test_figures_have_as_many_digits_as_help(value: object, shown: str) -> None:
     assert text.figure(value) == shown
+
+
+LONG = {
+    "request": "r0", "step_id": 4, "step": 6, "note": "n" * 200, "accepted_path": [0, 1],
+    "positions": list(range(40)), "other": ["o"] * 99, "commit_len": 2,
+}  # fmt: skip
+
+
+def quoted(sick: Diagnosis, text: str, limit: int = 300) -> str:
+    finding = replace(sick.findings[0], values={"field": "accepted", "fields": ["positions"]})
+    return quote.line(finding, replace(finding.evidence[0], text=text), limit)
+
+
+def test_of_a_long_record_what_the_finding_is_about_is_quoted(sick: Diagnosis) -> None:
+    assert quoted(sick, stdlib_json.dumps(LONG)) == (
+        '{"request": "r0", …, "step": 6, …, "accepted_path": [0, 1], '
+        '"positions": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 40 in all], …, "commit_len": 2}'
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"request": "r0"}',
+        '{"cut": "' + "x" * 900,
+        '{"nothing": "' + "x" * 900 + '"}',
+        "[1, " + "2, " * 400 + "3]",
+        "{" * 5000,
+        '{"a":' * 50_000 + "1" + "}" * 50_000,
+        '{"accepted": "' + "x" * 900 + '"}',
+        '{"accepted": 1' + "0" * 5000 + "}",
+    ],
+    ids=lambda text: text[:14],
+)
+def test_any_line_can_be_quoted(sick: Diagnosis, text: str) -> None:
+    shown = quoted(sick, text)
+    assert 0 < len(shown) <= 300 and shown[:4] == text[:4]
 
 
 def test_long_text_keeps_both_ends() -> None:

@@ -17,7 +17,7 @@ LONGEST = 300  # lines of a sample: more than that nobody reads
 
 
 def title(path: Path) -> str:
-    return re.sub(r"(?:\.(?:log|txt|json|jsonl|prom|parquet|gz|zst))+$", "", path.name)
+    return re.sub(r"(?:\.(?:log|txt|csv|json|jsonl|prom|parquet|pt|gz|zst))+$", "", path.name)
 
 
 def findings(diagnosis):

@@ -19,6 +19,13 @@ Paths = Annotated[
 ]
 Parsers = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more parsers.")]
 
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN|PATH", help="Compare every other run with this one; files are read along."
+    ),
+]
+
 
 @contextmanager
 def filled_from(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:

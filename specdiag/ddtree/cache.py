@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from specdiag.errors import SpecdiagError
+
+if TYPE_CHECKING:
+    from specdiag.ddtree.prefix import Checkpoints
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Cache:
     known_lengths: Tensor  # [batch] the same on the host, so that no step has to ask the device
     states: dict[int, State] = field(default_factory=dict)  # by model layer
     promoted: Sequence[int] = ()  # the node of each batch row whose state was kept last
+    checkpoints: Checkpoints | None = None  # of these states, for a prefix cache
 
     @classmethod
     def empty(
@@ -147,6 +151,8 @@ class Cache:
             paths = [[*rows, *range(len(rows), max(counts))] for rows in accepted]
             source = torch.tensor(paths, device=self.lengths.device)
             self.move(self.lengths[:, None] + source, self.slots(max(counts)))
+        if self.checkpoints is not None:
+            self.checkpoints.commit(states or {}, self.known_lengths.tolist(), accepted)
         if self.states:
             self.promote(states or {}, [rows[-1] if rows else -1 for rows in accepted])
         self.extend(counts)

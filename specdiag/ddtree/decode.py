@@ -8,7 +8,8 @@ ddtree          the best-first tree of `budget` nodes
 shadow_linear   the chain; the tree is built, and walked along the text afterwards by a reader
 
 The target chooses behind every row, and a path is followed as far as the choices are in the tree
-(sample and match), so each mode emits the target's own text.
+(sample and match), so each mode emits the target's own text. A grammar is part of that choice: it leaves of the logits behind a row what the row's own
+path allows.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from dataclasses import dataclass, field
 import torch
 
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.grammar import Grammar
 from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.model import Target
+from specdiag.ddtree.prefix import Prefixes
 from specdiag.ddtree.record import Recorder
 from specdiag.ddtree.trace import DETAILS, StepRecord
 from specdiag.ddtree.verify import Sampling
@@ -41,6 +44,7 @@ class Request:
     max_new_tokens: int
     budget: int | None = None  # of its own, instead of the options'
     sampling: Sampling = field(default_factory=Sampling)
+    grammar: Grammar | None = None  # what its text may be
 
 
 @dataclass(frozen=True)
@@ -95,15 +99,17 @@ def decode(
     options: Options,
     on_tokens: Callable[[Request, list[int]], None] | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
+    prefixes: Prefixes | None = None,
 ) -> list[Result]:
     """Continue all requests together, each to its own end.
 
     `on_tokens` streams what a request receives, `on_step` the record of each of its steps.
+    `prefixes` has what earlier calls left for prompts that begin alike, and takes what these leave.
     Raises SpecdiagError for options that do not fit and for a context that is too long.
     """
     check(target, drafter, requests, options)
     results = [Result(request) for request in requests]
-    loop = Loop(target, drafter, results, options, on_tokens)
+    loop = Loop(target, drafter, results, options, on_tokens, prefixes)
     loop.prefill()
     if on_step is None:
         loop.run()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from specdiag.ddtree.cache import Cache, State
+from specdiag.ddtree.grammar import Grammar, behind, limit
 from specdiag.ddtree.model import PREFILL_ROWS, Target
 from specdiag.ddtree.trace import StepRecord
 from specdiag.ddtree.verify import Sampling, best, law, scores
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from specdiag.ddtree.decode import Result
     from specdiag.ddtree.record import Step
     from specdiag.ddtree.watch import Consumed
+
+
+MOST = torch.finfo(torch.float32).max  # a gap where there is no second best
 
 
 def gaps(scores: Tensor, chosen: Tensor) -> list[float]:
@@ -128,7 +132,8 @@ def _states(states: Sequence[State], rows: int) -> list[int]:
 def add_oracle(records: Sequence[StepRecord], target: Target, result: Result) -> None:
     """Give all records of an ended request what a plain pass over its text chooses."""
     prompt, sampling = result.request.prompt, result.request.sampling
-    tokens, apart = oracle(target, [*prompt, *result.tokens], len(prompt), sampling)
+    text = [*prompt, *result.tokens]
+    tokens, apart = oracle(target, text, len(prompt), sampling, result.request.grammar)
     for record in records:
         at = record.ctx_len - len(prompt)
         record.oracle_tokens = tokens[at : at + len(record.emitted)]
@@ -137,7 +142,8 @@ def add_oracle(records: Sequence[StepRecord], target: Target, result: Result) ->
 
 @torch.no_grad()
 def oracle(
-    target: Target, text: Sequence[int], first: int, sampling: Sampling
+    target: Target, text: Sequence[int], first: int, sampling: Sampling,
+    grammar: Grammar | None = None,
 ) -> tuple[list[int], list[float]]:
     """What the target chooses behind each token of `text` from position `first` on, but the last.
 
@@ -146,9 +152,10 @@ def oracle(
     choice may differ where the gap is within the noise of the type. The gap is the best minus the
     second best of what the choice maximises: logits, or for a sampled request these divided by
     the temperature plus the noise of seed and position; without a second best, as in a nucleus
-    of one token, it is the largest float.
+    of one token, it is the largest float. A grammar allows what the text itself leads to.
     """
     cache = target.cache(1, len(text))
+    states = [] if grammar is None else behind(grammar, text[first:])
     tokens: list[int] = []
     apart: list[float] = []
     for start in range(0, len(text) - 1, PREFILL_ROWS):
@@ -161,9 +168,11 @@ def oracle(
             torch.tensor([part], device=target.device), positions, cache, logit_rows=wanted[None]
         )
         cache.commit([range(len(part))], out.states)
+        if grammar is not None:
+            at = start + int(wanted[0]) - first if len(wanted) else 0
+            limit(out.logits[0], grammar, states[at : at + len(wanted)])
         found = scores(out.logits[0], start + wanted, sampling)
         choice = best(found)
         tokens += choice.tolist()
-        most = torch.finfo(torch.float32).max
-        apart += [min(gap, most) for gap in gaps(found, choice)]
+        apart += [min(gap, MOST) for gap in gaps(found, choice)]
     return tokens, apart

@@ -41,7 +41,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     "choices": ("target_tokens", "gaps"),
     "counters": ("accepted_depth", "accepted_drafts"),
     "cache": ("kv_before", "kv_verified", "kv_after", "kv_source", "kv_target", "slots"),
-    "state": ("state_row", "state_sources"),
+    "state": ("state_row", "state_sources", "checkpoint_tokens", "checkpoint_rows"),
+    "grammar": ("legal",),
     "times": ("draft_ms", "topk_ms", "build_ms", "compile_ms", "verify_ms", "walk_ms",
               "commit_ms", "step_ms"),
 }  # fmt: skip
@@ -105,6 +106,7 @@ def sound_cases(quick: bool) -> list[Case]:
         "ties": {"dtype": torch.bfloat16}, "thinking": {"text": "thinking"},
         "hard": {"text": "shuffled"}, "easy": {"text": "repeated"}, "stops": {"line_stop": True},
         "limits": {"cut": True}, "long": {"prompt_tokens": 200}, "simulated": {"simulated": True},
+        "grammar": {"grammar": trials.LINES, "stop": False}, "prefix": {"prefix": 4},
     }  # fmt: skip
     found = []
     for name, change in changes.items():

@@ -134,7 +134,7 @@ def markdown(summary: Summary, minutes: float) -> str:
     misses = conclusion(summary).split("\n")[3:]
     if misses:
         lines += ["", "Misses and false alarms:", "", *(f"- {miss}" for miss in misses)]
-    elsewhere = "; ".join(f"F{n} ({why})" for n, why in (faults.ELSEWHERE | faults.MISSING).items())
+    elsewhere = "; ".join(f"F{n} ({why})" for n, why in faults.ELSEWHERE.items())
     lines += ["", f"Not shown here, for want of what they need: {elsewhere}."]
     return "\n".join(lines)
 

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.grammar import along, limit
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.passes import Passes
+from specdiag.ddtree.prefix import Prefixes
 from specdiag.ddtree.record import Clock, Drafted, Recorder, Step, count
 from specdiag.ddtree.tree import Candidates, Tree, build, candidates
 from specdiag.ddtree.verify import Pass, accept, choose, compile
@@ -29,7 +31,9 @@ class Loop:
     def __init__(
         self, target: Target, drafter: Drafter | None, results: Sequence[Result],
         options: Options, on_tokens: Callable[[Request, list[int]], None] | None,
+        prefixes: Prefixes | None = None,
     ) -> None:  # fmt: skip
+        self.prefixes = prefixes
         self.target, self.options, self.on_tokens = target, options, on_tokens
         self.drafter = None if options.mode == "autoregressive" else drafter
         self.results = results
@@ -44,6 +48,8 @@ class Loop:
             room = self.passes.room(room + self.drafter.architecture.block_size)
             self.draft_cache = self.drafter.cache(len(requests), room)
             self.taps = self.drafter.taps
+        # Where each text stands in its grammar; None has none.
+        self.states = [each.grammar.start if each.grammar else None for each in requests]
         self.roots = [0] * len(results)  # last token of each, which the target has yet to read
         self.features: Tensor | None = None  # [batch, row, tap * hidden] not yet in the draft cache
         self.fresh = [0] * len(results)  # how many of these rows are real,
@@ -52,11 +58,18 @@ class Loop:
 
     def prefill(self) -> None:
         """Run the prompts; the first token of each request comes from here and from no step."""
-        prompts = [result.request.prompt for result in self.results]
-        out = self.target.prefill(prompts, self.cache, self.taps)
-        self.features, self.fresh = out.features, [len(prompt) for prompt in prompts]
+        requests = [result.request for result in self.results]
+        prompts = [request.prompt for request in requests]
+        known = [0] * len(prompts)
+        if self.prefixes is not None:
+            known = self.prefixes.restore(requests, self.cache, self.draft_cache)
+        new = [prompt[at:] for prompt, at in zip(prompts, known, strict=True)]
+        out = self.target.prefill(new, self.cache, self.taps)
+        self.features, self.fresh = out.features, [len(prompt) for prompt in new]
         for row, result in enumerate(self.results):
             last = torch.tensor([len(prompts[row]) - 1])
+            if result.request.grammar is not None:
+                limit(out.logits[row], result.request.grammar, [self.states[row]])
             (token,) = choose(out.logits[row], last, result.request.sampling).tolist()
             self._emit(row, [token])
             self.roots[row] = token
@@ -141,6 +154,9 @@ class Loop:
         bonus: list[int] = []
         for row, (tree, result) in enumerate(zip(trees, self.results, strict=True)):
             logits, behind = out.logits[row, : tree.nodes + 1], given.positions[row].cpu()
+            if result.request.grammar is not None:
+                grammar = result.request.grammar
+                limit(logits, grammar, along(grammar, self.states[row], tree))
             chosen.append(choose(logits, behind[: len(logits)], result.request.sampling).cpu())
             path, token = accept(tree, chosen[row])
             paths.append(path if row in active else [])
@@ -163,6 +179,8 @@ class Loop:
         for place, token in enumerate(tokens, start=1):
             if token in self.options.stop_ids:
                 result.finish = "stop"
+            elif self._completes(row, token):
+                result.finish = "grammar"
             elif len(result.tokens) + place >= result.request.max_new_tokens:
                 result.finish = "length"
             if result.finish is not None:
@@ -170,9 +188,21 @@ class Loop:
                 tokens = tokens[:place]
                 break
         result.tokens += tokens
+        if self.prefixes is not None and result.finish is not None:
+            text = [*result.request.prompt, *result.tokens]
+            self.prefixes.keep(row, text, self.cache, self.draft_cache)
         if self.on_tokens is not None:
             self.on_tokens(result.request, tokens)
         return tokens, cut
+
+
+    def _completes(self, row: int, token: int) -> bool:
+        """Whether nothing may follow this token of a request with a grammar."""
+        grammar, state = self.results[row].request.grammar, self.states[row]
+        if grammar is None or state is None:
+            return False
+        self.states[row] = state = grammar.advance(state, token)
+        return state is not None and grammar.ended(state)
 
 
 def width_of(drafter: Drafter | None, requests: Sequence[Request], options: Options) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 from specdiag.ddtree import detail
 from specdiag.ddtree.cache import Cache
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.grammar import Reading
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.trace import StepRecord
 from specdiag.ddtree.tree import Candidates, Tree
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 STAGES = ("draft", "topk", "build", "compile", "verify", "walk", "commit")
-STEPS, BYTES, SECONDS = 16, 2**22, 0.2  # that wait together at most; bytes of their logits
+STEPS, BYTES, SECONDS = 32, 2**22, 0.2  # that wait together at most; bytes of their logits
 
 
 @dataclass
@@ -133,6 +134,7 @@ class _Held:
     numbers: list[int]  # of the step, by batch row
     finishes: list[str | None]
     promoted: Sequence[int]  # rows whose recurrent state was kept
+    checkpoints: Sequence[dict[int, int]]  # what a prefix cache took, see prefix.py
 
 
 class Recorder:
@@ -153,6 +155,11 @@ class Recorder:
         self.held: list[_Held] = []
         self.since = time.monotonic()  # of the oldest of them
         self.waiting: dict[int, list[StepRecord]] = {}  # for the oracle, by batch row
+        self.readings = {
+            row: Reading(one.request.grammar, one.tokens[0])
+            for row, one in enumerate(results)
+            if one.request.grammar is not None
+        }
 
     def __enter__(self) -> Recorder:
         return self
@@ -176,6 +183,7 @@ class Recorder:
                 step, self.watch.take(), times, [*self.watch.windows],
                 self.cache.known_lengths.tolist(), [one.steps - 1 for one in self.results],
                 [one.finish for one in self.results], self.cache.promoted,
+                self.cache.checkpoints.taken if self.cache.checkpoints is not None else (),
             )
         )  # fmt: skip
         # The optional parts look at the cache as it is now.
@@ -258,6 +266,10 @@ class Recorder:
         )  # fmt: skip
         logits, greedy = step.out.logits[row, :rows], result.request.sampling.temperature <= 0
         record.gaps = detail.gaps(logits, step.chosen[row] if greedy else best(logits))
+        if row in self.readings:
+            record.gaps = [min(gap, detail.MOST) for gap in record.gaps]
+            record.legal = self.readings[row].legal(tree, record.target_tokens)
+            self.readings[row].emitted(record.emitted)
         if drafted.block is not None and drafted.table is not None:
             record.draft_kv_before = drafted.kv_before[row]
             record.draft_kv_after = drafted.kv_after[row]
@@ -270,6 +282,9 @@ class Recorder:
         if self.cache.states and step.out.parents is not None:
             record.state_row = held.promoted[row]
             record.state_sources = step.out.parents[row, :rows].tolist()
+            if held.checkpoints:
+                record.checkpoint_tokens = [*held.checkpoints[row]]
+                record.checkpoint_rows = [*held.checkpoints[row].values()]
         return record
 
     def _add_detail(self, record: StepRecord, held: _Held, row: int) -> None:

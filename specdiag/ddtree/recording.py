@@ -18,6 +18,7 @@ from specdiag.ddtree.decode import ALGORITHMS, Options, Request, Result
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.loop import room_for, width_of
 from specdiag.ddtree.pair import BUNDLED, Pair
+from specdiag.ddtree.prefix import Prefixes
 from specdiag.ddtree.server_log import INTERVAL, ServerLog
 from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
 from specdiag.ddtree.writer import TraceWriter
@@ -42,7 +43,9 @@ class Recording:
     def __init__(
         self, pair: Pair, options: Options, trace: Path | None = None,
         server_log: Path | None = None, context: Mapping[str, Any] | None = None,
+        prefixes: Prefixes | None = None,
     ) -> None:  # fmt: skip
+        self.prefixes = prefixes
         self.pair, self.options = pair, options
         self.trace, self.server_log = trace, server_log
         self.context = dict(context or {})
@@ -69,7 +72,7 @@ class Recording:
         """Continue requests together; see `decode.decode`. Later calls belong to the same run."""
         target, drafter = self.pair.target, self.pair.drafter
         if self.trace is None and self.server_log is None:
-            return decoding.decode(target, drafter, requests, self.options, on_tokens)
+            return decoding.decode(target, drafter, requests, self.options, on_tokens, None, self.prefixes)
         decoding.check(target, drafter, requests, self.options)
         if not self.started:
             self._start(requests)
@@ -79,14 +82,18 @@ class Recording:
         def received(request: Request, tokens: list[int]) -> None:
             tally = new[request.name]
             if tally.first_token is None:
+                hits = self.prefixes.hits if self.prefixes is not None else {}
                 if self.log is not None and all(each.first_token is None for each in new.values()):
-                    self.log.prefill([len(each.prompt) for each in requests])
+                    self.log.prefill([len(each.prompt) for each in requests], sum(hits.values()))
                 tally.first_token = tokens[0]
+                tally.cached = hits.get(request.name, 0)
             tally.tokens += len(tokens)
             if on_tokens is not None:
                 on_tokens(request, tokens)
 
-        results = decoding.decode(target, drafter, requests, self.options, received, self._step)
+        results = decoding.decode(
+            target, drafter, requests, self.options, received, self._step, self.prefixes
+        )
         for result in results:
             tally = new[result.request.name]
             if not tally.steps:  # its first token was its last
@@ -215,7 +222,7 @@ class Recording:
             "dtype": _dtype(target.dtype), "device": target.device.type, "page_size": 1,
             "max_running_requests": len(requests), "tp_size": 1, "pp_size": 1, "dp_size": 1,
             "attention_backend": ATTENTION, "decode_log_interval": INTERVAL, "log_requests": False,
-            "disable_radix_cache": True, "disable_cuda_graph": True,
+            "disable_radix_cache": self.prefixes is None, "disable_cuda_graph": True,
             "disable_overlap_schedule": True, "enable_torch_compile": options.backend is not None,
             "speculative_algorithm": None,
         }  # fmt: skip
@@ -243,6 +250,7 @@ class _Tally:
 
     request: Request
     first_token: int | None = None
+    cached: int = 0  # tokens of its prompt that a prefix cache had
     tokens: int = 0
     steps: int = 0
     proposed: int = 0
@@ -252,9 +260,10 @@ class _Tally:
         request, sampling = self.request, self.request.sampling
         record = RequestRecord(
             run=options.run, request=request.name, prompt_tokens=len(request.prompt),
-            completion_tokens=self.tokens, max_new_tokens=request.max_new_tokens,
+            completion_tokens=self.tokens, cached_tokens=self.cached, max_new_tokens=request.max_new_tokens,
             temperature=sampling.temperature, top_p=sampling.top_p, seed=sampling.seed,
             first_token=self.first_token, finish=finish,
+            grammar=request.grammar.name if request.grammar is not None else None,
         )  # fmt: skip
         if options.mode != "autoregressive":  # as in a server, which counts no verification then
             record.verify_steps = self.steps

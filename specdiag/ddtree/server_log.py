@@ -96,13 +96,13 @@ class ServerLog:
         if first:
             self._print("The server is fired up and ready to roll!")
 
-    def prefill(self, prompts: Sequence[int]) -> None:
-        """Prompts of these lengths were computed."""
+    def prefill(self, prompts: Sequence[int], cached: int = 0) -> None:
+        """Prompts of these lengths were computed, but for so many tokens that were there."""
         now = time.perf_counter()
-        tokens = sum(prompts)
+        tokens = sum(prompts) - cached
         self._print(
-            f"Prefill batch, #new-seq: {len(prompts)}, #new-token: {tokens}, #cached-token: 0, "
-            f"token usage: {self._usage(tokens):.2f}, #running-req: 0, #queue-req: 0, "
+            f"Prefill batch, #new-seq: {len(prompts)}, #new-token: {tokens}, #cached-token: {cached}, "
+            f"token usage: {self._usage(tokens + cached):.2f}, #running-req: 0, #queue-req: 0, "
             f"#pending-token: 0, {self.device} graph: False, "
             f"input throughput (token/s): {tokens / max(now - self.prefilled, 1e-9):.2f}"
         )

@@ -15,6 +15,15 @@ FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 END, MASK = "<|endoftext|>", "<|mask|>"
 
 
+def _alphabet() -> dict[str, int]:
+    """The byte behind each character that a byte-level vocabulary writes it as."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in shown]
+    return {chr(byte): byte for byte in shown} | {
+        chr(256 + at): byte for at, byte in enumerate(others)
+    }
+
+
 class Tokenizer:
     """Text to token ids and back."""
 
@@ -64,6 +73,17 @@ class Tokenizer:
         """The id of a token, such as END or MASK."""
         found = self.backend.token_to_id(token)
         return None if found is None else int(found)
+
+    def texts(self) -> list[bytes | None]:
+        """The bytes of each id; None of a special one, and of one that is not byte-level."""
+        alphabet = _alphabet()
+        special = {*self.backend.get_added_tokens_decoder()}
+        found: list[bytes | None] = []
+        for id in range(self.size):
+            token = None if id in special else self.backend.id_to_token(id)
+            bytewise = token and all(character in alphabet for character in token)
+            found.append(bytes(alphabet[each] for each in token) if bytewise else None)
+        return found
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without marks of begin and end."""

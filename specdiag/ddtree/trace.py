@@ -16,7 +16,13 @@ window_low     the lowest context position that any row read: of each draft laye
                the target's attention layers, full ones before sliding ones, as far as it has them;
                -1 where no context was read
 state_sources  the row whose recurrent state each row continued, -1 the canonical state
-gaps           from the raw logits, also where a request samples
+checkpoint_*   of the recurrent states that a prefix cache took in this step: behind how many tokens
+               of the text each stands, and the row that it is of
+gaps           from the raw logits, also where a request samples; with a grammar from those of the
+               tokens that it allows
+legal          of requests with a grammar: whether it allows the target's choice behind each row, by
+               the row's own path; null where it has nothing to say, behind a token that it does
+               not allow and behind its end
 tree_hash      over tokens and parents of the verified tree
 idle_ms        from the end of the step before, or of prefill, to this one's begin: tracing,
                callbacks, whatever the program does in between
@@ -119,6 +125,7 @@ class RequestRecord:
     seed: int | None = None
     first_token: int | None = None  # made by prefill; it belongs to no step
     finish: str | None = None
+    grammar: str | None = None
     verify_steps: int | None = None
     correct_drafts: int | None = None
     proposed_drafts: int | None = None
@@ -171,6 +178,8 @@ class StepRecord:
     kv_source: list[int] | None = None  # [C]
     kv_target: list[int] | None = None  # [C]
     state_row: int | None = None
+    checkpoint_tokens: list[int] | None = None
+    checkpoint_rows: list[int] | None = None
     accepted_depth: float | None = None  # the three counters as the loop computed them
     accepted_drafts: float | None = None
     commit_len: float | None = None
@@ -203,7 +212,7 @@ class StepRecord:
     target_probs: list[float] | None = None
     draws: list[float] | None = None
     target_ranks: list[int] | None = None
-    legal: list[bool] | None = None
+    legal: list[bool | None] | None = None
     candidate_tokens: list[list[int]] | None = None  # [L][K]
     candidate_log_probs: list[list[float]] | None = None  # [L][K]
     lse: list[float] | None = None  # [L]

@@ -17,11 +17,13 @@ import torch
 from specdiag.ddtree import pair as pairs
 from specdiag.ddtree import passages
 from specdiag.ddtree.architecture import FULL, SLIDING, Architecture
-from specdiag.ddtree.decode import Options, Request, decode
+from specdiag.ddtree.decode import Options, Request, Result, decode
 from specdiag.ddtree.faults import Fault, Injection, all_faults, inject
+from specdiag.ddtree.grammar import for_pair
 from specdiag.ddtree.layers import lay_out
 from specdiag.ddtree.model import Target
 from specdiag.ddtree.pair import Pair
+from specdiag.ddtree.prefix import Prefixes
 from specdiag.ddtree.recording import Recording
 from specdiag.ddtree.trace import DETAILS, RunRecord, StepRecord
 from specdiag.ddtree.verify import Sampling
@@ -32,6 +34,7 @@ THOUGHT = (
     "Let me check it again.", "So the answer would be 42?", "Hmm, the second case is missing.",
     "Alternatively, count them one by one: 1, 2, 3, 5, 8.", "OK.", "Therefore we are done.",
 )  # fmt: skip
+LINES = r"(    [a-z_]{1,12} = [a-z_.]{1,16}(\([a-z_, ]{0,16}\))?\n)+"  # a grammar
 LONGER = 8  # tokens by which the requests of a batch differ in their prompts and limits
 
 
@@ -56,6 +59,8 @@ class Trial:
     common_zero: bool = False  # a vocabulary whose token 0 is common
     simulated: bool = False  # acceptance, on purpose and said so
     line_stop: bool = False  # whether the end of a line ends a request
+    grammar: str | None = None  # of all requests
+    prefix: int = 0  # tokens between the checkpoints of a prefix cache; then all requests go on
     label: str = ""  # in front of the run's name
     dtype: torch.dtype = torch.float32
     detail: frozenset[str] = frozenset(DETAILS)
@@ -87,6 +92,11 @@ def suited(fault: Fault, kind: str, batch: int, seed: int) -> Trial | None:
         trial = dataclasses.replace(trial, common_zero=True, stop=False)
     if needs & {"cut", "no_bonus"}:
         trial = dataclasses.replace(trial, cut=True)
+    if "grammar" in needs:
+        mode = "linear" if seed % 2 else "ddtree"
+        trial = dataclasses.replace(trial, grammar=LINES, mode=mode, stop=False)
+    if "prefix" in needs:
+        trial = dataclasses.replace(trial, prefix=4, max_new_tokens=90, stop=False)
     if "long" in needs:
         trial = dataclasses.replace(trial, text="repeated", max_new_tokens=480)
     if "steps" in needs:
@@ -130,6 +140,9 @@ def requests_of(pair: Pair, trial: Trial) -> list[Request]:
         )
         for row, (text, length) in enumerate(zip(texts, lengths, strict=True))
     ]
+    if trial.grammar is not None:
+        grammar = for_pair(trial.grammar, pair)
+        found = [dataclasses.replace(one, grammar=grammar) for one in found]
     return _limited(pair, trial, found) if trial.cut else found
 
 
@@ -222,6 +235,17 @@ def run(trial: Trial, path: Path, fault: Fault | None = None, start: int = 0) ->
         if trial.simulated:
             stack.enter_context(inject(all_faults()[58]))
             stack.enter_context(_said(2.0))
-        recording = stack.enter_context(Recording(pair, options_of(pair, trial), path))
-        recording.decode(requests)
+        prefixes = Prefixes(every=trial.prefix) if trial.prefix else None
+        options = options_of(pair, trial)
+        recording = stack.enter_context(Recording(pair, options, path, prefixes=prefixes))
+        results = recording.decode(requests)
+        if prefixes is not None:
+            recording.decode([_going_on(one) for one in results])
     return at
+
+
+def _going_on(result: Result) -> Request:
+    """A later request, with a prompt that begins with what an earlier one read and wrote."""
+    request, written = result.request, result.tokens
+    prompt = [*request.prompt, *written[: max(1, 2 * len(written) // 3)]]
+    return dataclasses.replace(request, name=f"{request.name}-later", prompt=prompt)

@@ -20,7 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from specdiag.ddtree.trace import CHECKSUMS, RequestRecord, RunRecord, StepRecord, line
+import orjson
+
+from specdiag.ddtree.trace import CHECKSUMS, RequestRecord, RunRecord, StepRecord, line, values
 from specdiag.errors import SpecdiagError, reason
 
 if TYPE_CHECKING:
@@ -80,8 +82,7 @@ class TraceWriter:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        lines = [line(record).encode(errors="replace") + b"\n" for record in self.records]
-        self.queue.put(lines)
+        self.queue.put([encode(record) + b"\n" for record in self.records])
         self.records, self.handed = [], time.monotonic()
 
     def _raise(self) -> None:
@@ -100,6 +101,16 @@ class TraceWriter:
                     self.sink.write(lines)
                 except Exception as error:  # is raised in the loop; nobody would see it here
                     self.problem = error
+
+
+def encode(record: Record) -> bytes:
+    """The record's line in a tenth of the time that `trace.line` takes, which writes the rest."""
+    try:
+        text = orjson.dumps(values(record))
+    except TypeError:  # half characters, integers beyond 64 bits
+        return line(record).encode(errors="replace")
+    # What JSON has no number for is null in it, and has another form in a trace.
+    return text if b"null" not in text else line(record).encode(errors="replace")
 
 
 class _Lines:
@@ -147,8 +158,10 @@ class _Table:
         if not self.frames:
             return
         part = self.path.with_name(self.path.name + ".part")
+        packed = io.BytesIO()  # where the disk is full, the system says so and polars may not
         try:
-            pl.concat(self.frames).write_parquet(part)
+            pl.concat(self.frames).write_parquet(packed)
+            part.write_bytes(packed.getbuffer())
             part.replace(self.path)
         except pl.exceptions.PolarsError as error:
             raise OSError(str(error)) from None
@@ -166,13 +179,14 @@ def _schema() -> dict[str, Any]:
     }  # fmt: skip
 
     def typed(text: str) -> Any:
+        text = text.removesuffix(" | None")
         if text.startswith("list["):
             return pl.List(typed(text[len("list[") : -1]))
         return plain[text]
 
     columns = {"record": pl.String, "schema": pl.Int64}
     for each in dataclasses.fields(StepRecord):
-        columns[each.name] = typed(str(each.type).removesuffix(" | None"))
+        columns[each.name] = typed(str(each.type))
     return columns
 
 

@@ -10,5 +10,8 @@ WITH doubled AS (
     WHERE ranks IS NOT NULL AND len(parents) = len(node_tokens) AND list_unique(list_zip(parents, node_tokens)) < len(parents)
 )
 SELECT id, 'duplicate_tokens' AS field, max(row) AS entry, NULL AS expected, token AS observed
-FROM (SELECT id, row, parent, token FROM doubled UNION SELECT id, row, parent, token FROM hit)
-GROUP BY id, parent, token HAVING count(*) > 1
+FROM doubled GROUP BY id, parent, token HAVING count(*) > 1
+UNION ALL
+-- hits of one parent carry one token: the target's choice there
+SELECT id, 'duplicate_tokens', max(row), NULL, any_value(token)
+FROM hit ANTI JOIN doubled USING (id) GROUP BY id, parent HAVING count(*) > 1

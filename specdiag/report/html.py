@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from markupsafe import Markup, escape
 
 from specdiag import __version__, drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Run
-from specdiag.report import table, text
+from specdiag.report import quote, table, text
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES
 
@@ -51,6 +52,7 @@ def _environment() -> jinja2.Environment:
         "severities": text.severities, "by_file": _by_file, "compact": _compact,
         "share": text.share, "drawn": _drawn,
     }  # fmt: skip
+    environment.globals["quoted"] = partial(quote.line, limit=LONGEST)
     return environment
 
 

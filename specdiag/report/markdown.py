@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from specdiag import __version__, drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
-from specdiag.report import table, text
+from specdiag.report import quote, table, text
 from specdiag.report.text import Group, visible
 
 ROWS = 40  # runs that are listed; a comment on GitHub holds 65,536 characters
@@ -105,7 +105,7 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield from _fence(drawing.draw(finding.step))
     if finding.evidence:
         yield ""
-        yield from _fence(_quote(one) for one in finding.evidence)
+        yield from _fence(_quote(finding, one) for one in finding.evidence)
 
 
 def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
@@ -113,7 +113,7 @@ def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
         title = f"{finding.severity}: {prose(finding.rule.title)} – " if titled else ""
         yield f"- {title}{_where(finding)}: {_plain(finding.message)}"
         if finding.evidence:
-            yield f"  {code(_quote(finding.evidence[0]))}"
+            yield f"  {code(_quote(finding, finding.evidence[0]))}"
     if rest := findings[SHOWN:]:
         yield f"- and {len(rest):,} more, on {_names(sorted({one.run for one in rest}))}"
 
@@ -182,8 +182,8 @@ def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _quote(one: Evidence) -> str:
-    return f"{visible(one.path, 160)}:{one.line}: {visible(one.text)}"
+def _quote(finding: Finding, one: Evidence) -> str:
+    return f"{visible(one.path, 160)}:{one.line}: {quote.line(finding, one)}"
 
 
 def _where(finding: Finding) -> str:

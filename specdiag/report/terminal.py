@@ -14,7 +14,7 @@ from rich.text import Text
 
 from specdiag import drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
-from specdiag.report import table, text
+from specdiag.report import quote, table, text
 from specdiag.report.text import Group, visible
 
 STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "blue"}
@@ -116,7 +116,7 @@ def _one(console: Console, finding: Finding) -> None:
     if finding.step is not None:
         _draw(console, drawing.draw(finding.step))
     for proof in finding.evidence[:PROOFS]:
-        _quote(console, proof)
+        _quote(console, finding, proof)
 
 
 def _draw(console: Console, lines: list[str]) -> None:
@@ -128,11 +128,11 @@ def _draw(console: Console, lines: list[str]) -> None:
         console.print(Text(f"         {line}".rstrip()), soft_wrap=True)
 
 
-def _quote(console: Console, proof: Evidence) -> None:
+def _quote(console: Console, finding: Finding, proof: Evidence) -> None:
     console.print(
         Text(f"  proof  {visible(proof.path, 200)}:{proof.line}", style="cyan"), soft_wrap=True
     )
-    line = visible(proof.text.strip(), QUOTED)
+    line = quote.line(finding, proof, QUOTED)
     for part in textwrap.wrap(line, console.width - 10) or [""]:
         console.print(Text(f"         {part}", style="dim"), soft_wrap=True)
 

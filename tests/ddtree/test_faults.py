@@ -38,7 +38,7 @@ def judged(tmp_path_factory):
 
 
 def test_the_catalogue_is_whole():
-    known = [*faults.all_faults(), *faults.ELSEWHERE, *faults.MISSING]
+    known = [*faults.all_faults(), *faults.ELSEWHERE]
     assert sorted(known) == list(range(1, 68))
 
 
@@ -100,6 +100,13 @@ def test_a_wrong_counter_is_told_from_a_walk_that_stops_early(number, rule, tmp_
     assert [one[0] for one in found] == [rule]
 
 
+def test_a_chain_whose_first_row_alone_has_a_mask_is_found(tmp_path):
+    trial = dataclasses.replace(CASES[44].trial, mode="linear")
+    case = detect.write(detect.Case(trial, 44, start=2), tmp_path)
+    (found,) = detect.judge(tmp_path).values()
+    assert (found[0][0], found[0][3]) == ("grammar_not_applied", case.due)
+
+
 # As it is ordered -----------------------------------------------------------------------------------
 
 
@@ -127,6 +134,12 @@ def test_the_command_breaks_a_run(specdiag, tmp_path):
     assert answer.code == 0 and "F26" in answer.err
     assert "draft_context_wrong" in specdiag("check", trace).out
     assert specdiag("ddtree", "generate", "import os", "--fault", "F99@x").code == 2
+
+
+@pytest.mark.parametrize(("name", "needed"), [("F44", "--grammar"), ("F66", "--prefix-cache")])
+def test_a_fault_says_what_it_needs(specdiag, name, needed):
+    answer = specdiag("ddtree", "generate", "import os", "--fault", name)
+    assert answer.code == 2 and needed in answer.err
 
 
 def test_the_list_has_every_fault(specdiag):

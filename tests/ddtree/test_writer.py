@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
+import math
 from pathlib import Path
 
 import pytest
 
-from specdiag.ddtree import writer
+from specdiag.ddtree import trace
 from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
-from specdiag.ddtree.writer import BATCH, TraceWriter
 from specdiag.errors import SpecdiagError
+
+pytest.importorskip("orjson", reason="the runtime is an extra")
+
+from specdiag.ddtree import writer
+from specdiag.ddtree.writer import BATCH, TraceWriter
 
 
 def step(number):
@@ -43,6 +49,25 @@ def test_all_kinds_of_file_hold_the_same_steps(tmp_path, load, name):
     assert rows[7] == {
         "step": 7, "ctx_len": 24, "accepted": [0, 1], "parents": [-1, 0, 0], "commit_len": 2.0,
     }  # fmt: skip
+
+
+AWKWARD = [
+    {},
+    {"log_probs": [0.0, -1e-7, 0.1 + 0.2, 1e300, -2.5]},
+    {"log_probs": [0.0, -math.inf, -math.inf]},
+    {"gaps": [math.nan, math.inf, 1.0]},
+    {"request": 'a "name", \u2028 and \x00 null'},
+    {"request": "half \ud800 of a character"},
+    {"checksums": {"kv_after": [2**63 - 1, -(2**63)]}},
+    {"root": 2**70},
+]
+
+
+@pytest.mark.parametrize("change", AWKWARD, ids=str)
+def test_the_fast_encoder_writes_what_the_schema_says(change):
+    record = dataclasses.replace(step(1), **change)
+    expected = trace.line(record).encode(errors="replace")
+    assert json.loads(writer.encode(record)) == json.loads(expected)
 
 
 @pytest.mark.parametrize("name", ["steps.jsonl", "steps.jsonl.zst"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +64,13 @@ TraceDetail = Annotated[
     ),
 ]
 ServerLogFile = Annotated[Path | None, typer.Option(help="Write a log as SGLang does.")]
+Pattern = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help=r"What the text may be, such as '[a-z]+ = \d+\n'."),
+]
+PrefixCache = Annotated[
+    int, typer.Option(help="Keep so many texts for later prompts that begin alike.")
+]
 FaultName = Annotated[
     str | None,
     typer.Option(metavar="F12@40", help="Break the run on purpose, here from step 40 on."),
@@ -100,6 +107,8 @@ def generate(
     top_p: TopP = 1.0,
     seed: Seed = 0,
     batch: Batch = 1,
+    grammar: Pattern = None,
+    prefix_cache: PrefixCache = 0,
     trace: TraceFile = None,
     trace_detail: TraceDetail = None,
     server_log: ServerLogFile = None,
@@ -129,6 +138,7 @@ def generate(
     within("--top-k", top_k, 1, LARGEST_BUDGET)
     within("--max-new-tokens", max_new_tokens, 1, 2**31)
     within("--batch", batch, 1, 1024)
+    within("--prefix-cache", prefix_cache, 0, 1024)
     within("--depth-bonus", depth_bonus, -1e6, 1e6)
     check_sampling(temperature, top_p, seed)
     detail = details(trace_detail, DETAILS, trace)
@@ -136,7 +146,8 @@ def generate(
         raise SpecdiagError(
             "trace and server log are the same file", str(trace), "name two different files"
         )
-    broken = _fault(fault, compile, mode)
+    there = {"grammar": grammar is not None, "prefix": prefix_cache > 0}
+    broken = _fault(fault, compile, mode, there)
     given = _prompts(prompt, file)
     if mode != "autoregressive" and target is not None and drafter is None:
         raise SpecdiagError(
@@ -149,6 +160,8 @@ def generate(
     if models.drafter is not None and depth_limit is not None:
         within("--depth-limit", depth_limit, 1, models.drafter.architecture.block_size - 1)
     requests = _requests(models, given, max_new_tokens, Sampling(temperature, top_p, seed))
+    if grammar is not None:
+        requests = _with_grammar(requests, grammar, models)
     options = Options(
         mode, budget, top_k, depth_limit, depth_bonus, models.stop_ids, mode, detail=detail,
         backend="inductor" if compile else None,
@@ -156,15 +169,20 @@ def generate(
     lines = file is not None and file.endswith(".jsonl")
     around = inject(*broken) if broken is not None else nullcontext()
     with enough_memory(device), compiler_found(compile), around as injected:
-        _generate(models, requests, options, batch, trace, server_log, lines)
+        _generate(models, requests, options, batch, trace, server_log, lines, prefix_cache)
     if broken is not None and injected is not None:
         known, first = broken[0], injected.first
         acted = "had nothing to act on" if first is None else f"acted from step {first} on"
         typer.echo(f"{known.name}: {known.title}; it {acted}", err=True)
 
 
-def _fault(text: str | None, compiled: bool, mode: str) -> tuple[Fault, int] | None:
-    """The fault of `--fault` and its first step."""
+NEEDED = {"grammar": "--grammar REGEX", "prefix": "--prefix-cache 8 and prompts that begin alike"}
+
+
+def _fault(
+    text: str | None, compiled: bool, mode: str, there: Mapping[str, bool]
+) -> tuple[Fault, int] | None:
+    """The fault of `--fault` and its first step; `there` is what some faults need."""
     from specdiag.ddtree.faults import parse
 
     if text is None:
@@ -175,6 +193,11 @@ def _fault(text: str | None, compiled: bool, mode: str) -> tuple[Fault, int] | N
             "a fault needs drafts, and passes that are not compiled", "--fault",
             "leave out --compile, and take --mode ddtree",
         )  # fmt: skip
+    for need, given in there.items():
+        if need in found[0].needs and not given:
+            raise SpecdiagError(
+                f"{found[0].name} has nothing to break here", "--fault", f"add {NEEDED[need]}"
+            )
     return found
 
 
@@ -205,16 +228,29 @@ def _requests(
     return found
 
 
+def _with_grammar(requests: Sequence[Request], pattern: str, models: Pair) -> list[Request]:
+    """The same requests, each with this grammar."""
+    from specdiag.ddtree.grammar import for_pair
+
+    try:
+        found = for_pair(pattern, models)
+    except SpecdiagError as error:
+        raise SpecdiagError(error.what, f"--{error.where}", error.help) from None
+    return [replace(one, grammar=found) for one in requests]
+
+
 def _generate(
     models: Pair, requests: Sequence[Request], options: Options, batch: int, trace: Path | None,
-    server_log: Path | None, lines: bool,
+    server_log: Path | None, lines: bool, texts_kept: int,
 ) -> None:  # fmt: skip
     """Continue the requests and print what they receive, then how fast it went."""
     import json
     import time
 
+    from specdiag.ddtree.prefix import Prefixes
     from specdiag.ddtree.recording import Recording
 
+    prefixes = Prefixes(texts_kept) if texts_kept else None
     terminal = sys.stdout.isatty()
     stream = texts.Stream(
         models.tokenizer, lambda text: _print(texts.harmless(text) if terminal else text)
@@ -230,7 +266,7 @@ def _generate(
             stream.add(texts.without(new, options.stop_ids))
 
     try:
-        with Recording(models, options, trace, server_log) as recording:
+        with Recording(models, options, trace, server_log, prefixes=prefixes) as recording:
             for start in range(0, len(requests), batch):
                 first = None
                 results = recording.decode(requests[start : start + batch], received)

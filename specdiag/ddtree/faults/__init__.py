@@ -23,12 +23,6 @@ ELSEWHERE = {
     65: "slot table filled from the wide list: needs a paged cache",
 }
 
-# Two wait for something that the runtime does not have.
-MISSING = {
-    44: "one grammar mask for all branches: the runtime has no grammars",
-    66: "a state checkpoint of the wrong node: the runtime has no prefix cache",
-}
-
 
 def parse(given: str) -> tuple[Fault, int]:
     """The fault and its first step of `F12@40`, or of `F12`: from the first step on.
@@ -41,9 +35,9 @@ def parse(given: str) -> tuple[Fault, int]:
             f"{given!r:.60} is no fault", "--fault", "write F12, or F12@40: from step 40 on"
         )
     number = int(found[1])
-    if number in ELSEWHERE | MISSING:
+    if number in ELSEWHERE:
         raise SpecdiagError(
-            f"F{number} cannot be shown here: {(ELSEWHERE | MISSING)[number]}", "--fault",
+            f"F{number} cannot be shown here: {ELSEWHERE[number]}", "--fault",
             "`specdiag ddtree faults` lists those that can",
         )  # fmt: skip
     if number not in all_faults():
@@ -80,7 +74,6 @@ def inject(fault: Fault, start: int = 0) -> Iterator[Injection]:
 __all__ = [
     "ELSEWHERE",
     "FAULTS",
-    "MISSING",
     "Fault",
     "Injection",
     "all_faults",

@@ -12,6 +12,7 @@ from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
 from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.model import Target
 from specdiag.ddtree.passes import Passes
+from specdiag.ddtree.prefix import Checkpoints
 
 
 @fault(10, "Accepted rows are copied in place, from the last to the first", "O", "branches", "many")
@@ -72,6 +73,20 @@ def wrong_state(at: Injection) -> None:
     paths: list[Any] = []
     at.around(Loop, "_commit", commit, quiet=True)
     at.around(Cache, "promote", promote, quiet=True)
+
+
+@fault(66, "A prefix cache takes the state of node k for that of accepted row k", "O", "branches",
+       "recurrent", "prefix")  # fmt: skip
+def wrong_checkpoint(at: Injection) -> None:
+    def take(
+        original: Wrapper, checkpoints: Any, states: Any, row: int, tokens: int, path: Any,
+        place: int,
+    ) -> None:  # fmt: skip
+        if path[place] != place:
+            at.acted()
+        original(checkpoints, states, row, tokens, range(place + 1), place)
+
+    at.around(Checkpoints, "take", take, quiet=True)
 
 
 @fault(39, "The state is rolled back by arithmetic, and drifts", "O", "recurrent")

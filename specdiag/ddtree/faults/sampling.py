@@ -59,3 +59,30 @@ def top_p_dropped(at: Injection) -> None:
         return original(logits, positions, replace(sampling, top_p=1.0))
 
     at.around(looping, "choose", choose)
+
+
+@fault(44, "All branches have the spine's grammar mask, and in a chain only the root has one", "O",
+       "grammar")  # fmt: skip
+def one_mask(at: Injection) -> None:
+    own: list[Any] = []
+
+    def along(original: Wrapper, grammar: Any, state: Any, tree: Any) -> Any:
+        states = original(grammar, state, tree)
+        own[:] = [grammar, states]
+        if tree.is_chain():
+            return [states[0], *[None] * tree.nodes]
+        spine = dict(enumerate(states[row] for row in tree.spine()))
+        return [spine.get(depth) for depth in tree.depths.tolist()]
+
+    def choose(original: Wrapper, logits: Any, positions: Any, sampling: Sampling) -> Any:
+        chosen = original(logits, positions, sampling)
+        if own:
+            grammar, states = own
+            for state, token in zip(states, chosen.tolist(), strict=True):
+                if state is not None and not grammar.legal(state)[token]:
+                    at.acted()
+        own.clear()
+        return chosen
+
+    at.around(looping, "along", along, quiet=True)
+    at.around(looping, "choose", choose, quiet=True)

@@ -1,0 +1,110 @@
+-- title    = "Acceptance collapses for a while and comes back"
+-- severity = "high"
+-- needs    = { run = ["served"], acceptance = [], decode = [], request = [], event = [] }
+-- applies  = "speculates AND served AND run IN (SELECT run FROM decode WHERE accept_len IS NOT NULL UNION SELECT run FROM acceptance UNION SELECT run FROM request WHERE verify_steps > 0)"
+-- why      = "Hard text lowers acceptance, it does not end it: hundreds of drafts without one that is accepted, between healthy windows of the same server, mean that the drafter or the target worked on a state that was not the text's."
+-- fix      = [
+--   "List the requests that ran in these windows, with their cached tokens and finish reasons; repeat one of them on a fresh server.",
+--   "Run the same traffic with the prefix cache off (--disable-radix-cache, --no-enable-prefix-caching): if the episodes are gone, a hit leaves the drafter's cache or the recurrent state stale.",
+--   "Until it is found, restart when a window accepts nothing, and read the answers of the episode: they may be wrong.",
+-- ]
+-- formula  = "windows with A <= 0.01 a step, at least 2 in a row and 100 steps or 300 drafts together, with healthy windows (A >= 0.3 a step) before and after"
+-- unlike   = [
+--   "Idle windows: a handful of drafts, none accepted.",
+--   "A policy that stops to draft above a batch size, or a simulated acceptance (acceptance_low_on_purpose).",
+--   "One strange request among many: the others would still be accepted.",
+--   "N-gram drafts on text that repeats nothing: few are accepted by nature.",
+--   "A decline that never comes back (acceptance_decays_with_context, position_cliff).",
+-- ]
+-- causes   = [
+--   { name = "cache_hit", cause = "a prefix-cache hit, an abort or the request before leaves the drafter's cache or the recurrent state stale", test = "the same traffic with the prefix cache off: no episode" },
+--   { name = "poisoned_state", cause = "a state inside the engine is broken for good and only some requests meet it", test = "repeat a prompt of the episode alone on a fresh server: accepted there" },
+--   { name = "looping", cause = "the target itself produces garbage in the episode", test = "the same prompt without speculation, greedy: the text is sound there" },
+-- ]
+-- reports  = ["vllm-project/vllm#55357", "ggml-org/llama.cpp#19231"]
+-- explains = ["draft_never_accepted", "prefix_cache_conflict"]
+-- params   = { floor = 0.01, healthy = 0.3, drafts = 50, windows = 2, steps = 100.0, drafted = 300, around = 2, loop = 0.6 }
+
+WITH spoken_for AS (
+    SELECT run FROM event WHERE kind IN ('simulated', 'adaptive')
+    UNION
+    SELECT run FROM run WHERE algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*'
+),
+-- Every report of acceptance, in order: of windows, of decode lines, of requests. Lines that count
+-- since the start have no rate of their own and are left out; idle windows tell nothing.
+report AS (
+    SELECT run, 'counter line' AS kind, source, line, coalesce(rank, '') AS rank, time, accepted_tokens / drafted_tokens * coalesce(len(positions),
+        1) AS drafts,
+        drafted_tokens / coalesce(len(positions), 1) AS steps, drafted_tokens AS drafted, NULL AS running
+    FROM acceptance WHERE drafted_tokens >= $drafts AND accept_rate IS NOT NULL
+    UNION ALL
+    SELECT run, 'counter line', source, line, coalesce(rank, ''), time, coalesce(commit_len - 1, accepted_drafts), NULL, NULL, batch
+    FROM acceptance WHERE drafted_tokens IS NULL AND coalesce(commit_len - 1, accepted_drafts) IS NOT NULL
+    UNION ALL
+    SELECT d.run, 'decode line', d.source, d.line, coalesce(d.rank, ''), d.time, d.accept_len - 1, d.running * coalesce(r.log_interval, 40), NULL,
+        d.running
+    FROM decode d JOIN run r USING (run) WHERE d.usable AND d.accept_len IS NOT NULL
+    UNION ALL
+    SELECT run, 'request', source, line, '', time, coalesce(correct_drafts / verify_steps, commit_len - 1), verify_steps, proposed_drafts, NULL
+    FROM request WHERE verify_steps >= 10
+),
+state AS (
+    SELECT *, CASE WHEN drafts <= $floor THEN 'dead' WHEN drafts >= $healthy THEN 'healthy' ELSE 'between' END AS state
+    FROM report WHERE run NOT IN (FROM spoken_for)
+),
+parted AS (
+    SELECT *, sum(CASE WHEN changed THEN 1 ELSE 0 END) OVER (PARTITION BY run, kind, rank ORDER BY source, line) AS stretch
+    FROM (SELECT *, (state = 'dead') IS DISTINCT FROM lag(state = 'dead') OVER (PARTITION BY run, kind, rank ORDER BY source, line) AS changed FROM state)
+),
+stretch AS (
+    SELECT run, kind, rank, stretch, bool_or(state = 'dead') AS dead, count(*) AS windows, count(*) FILTER (state = 'healthy') AS healthy,
+        sum(steps) AS steps, sum(drafted) AS drafted, min(running) AS running_min, max(running) AS running_max, median(drafts) AS drafts,
+        min(source) AS source, min(line) AS first_line, max(line) AS last_line, arg_min(cite(source, line), line, 2) AS lines
+    FROM parted GROUP BY run, kind, rank, stretch
+),
+around AS (
+    SELECT s.*,
+        sum(healthy) OVER (PARTITION BY run, kind, rank ORDER BY stretch ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS healthy_before,
+        sum(healthy) OVER (PARTITION BY run, kind, rank ORDER BY stretch ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS healthy_after
+    FROM stretch s
+),
+batch AS (  -- healthy at these batch sizes
+    SELECT run, kind, max(running) AS running_max, median(drafts) AS drafts, arg_max(cite(source, line), line) AS place
+    FROM state WHERE state = 'healthy' GROUP BY run, kind
+),
+episode AS (
+    SELECT a.* FROM around a JOIN batch b USING (run, kind)
+    WHERE a.dead AND a.healthy_before >= $around AND a.healthy_after >= $around AND a.windows >= $windows
+        AND (a.steps >= $steps OR a.drafted >= $drafted OR (a.steps IS NULL AND a.windows >= 5))
+        AND (a.kind <> 'decode line' OR a.steps >= 2 * $steps)
+        AND NOT coalesce(a.running_min > b.running_max, false)
+),
+-- Answers that ended in an episode.
+answer AS (
+    SELECT e.run, e.kind, e.stretch, count(*) AS requests, count(*) FILTER (q.finish = 'length') AS cut,
+        count(*) FILTER (repetition(q.text) >= $loop) AS looping,
+        max(q.cached_tokens) AS cached_tokens
+    FROM episode e JOIN request q ON q.run = e.run AND q.source = e.source AND q.line BETWEEN e.first_line AND e.last_line
+    GROUP BY e.run, e.kind, e.stretch
+),
+summed AS (
+    SELECT e.run, e.kind, count(*) AS episodes, sum(e.windows)::BIGINT AS windows, sum(e.steps) AS steps, sum(e.drafted)::BIGINT AS drafted,
+        min(e.first_line) AS first_line, max(e.last_line) AS last_line, coalesce(sum(a.looping), 0)::BIGINT AS looping, coalesce(sum(a.requests),
+            0)::BIGINT AS requests,
+        coalesce(sum(a.cut), 0)::BIGINT AS cut, max(a.cached_tokens) AS cached_tokens, flatten(list(e.lines ORDER BY e.windows DESC)) AS lines
+    FROM episode e LEFT JOIN answer a USING (run, kind, stretch) GROUP BY e.run, e.kind
+)
+SELECT
+    s.run,
+    format('{} {} in {} accept no draft{}, between others that accept {:.2f} a step{}', s.windows,
+        CASE s.kind WHEN 'counter line' THEN 'windows' WHEN 'request' THEN 'requests' ELSE 'decode lines' END,
+        CASE WHEN s.episodes = 1 THEN 'a row' ELSE format('{} episodes', s.episodes) END,
+        CASE WHEN s.drafted > 0 THEN format(' of {:,}', s.drafted) WHEN s.steps > 0 THEN format(' in {:,.0f} steps', s.steps) ELSE '' END,
+        b.drafts, CASE WHEN s.looping > 0 THEN format('; {} of {} answers of the episode repeat themselves', s.looping, s.requests)
+            ELSE '' END) AS message,
+    CASE WHEN s.looping > 0 THEN 'critical' ELSE 'high' END AS severity,
+    s.episodes, s.windows, s.steps, s.drafted, b.drafts AS healthy_drafts, s.first_line, s.last_line, s.looping AS looping_answers, s.requests AS answers,
+    CASE WHEN s.looping > 0 THEN ['looping'] WHEN s.cached_tokens > 0 THEN ['cache_hit'] ELSE [] END AS causes,
+    list_concat(s.lines[:3], [b.place]) AS lines
+FROM summed s JOIN batch b USING (run, kind)
+QUALIFY row_number() OVER (PARTITION BY s.run ORDER BY s.windows DESC, s.kind) = 1

@@ -1,0 +1,36 @@
+-- title    = "An exception ended the server while it served"
+-- severity = "critical"
+-- needs    = { problem = ["type"], decode = [], run = ["ended"] }
+-- why      = "A scheduler or an engine does not survive an exception of its own: every request in it is lost. The first exception that is no consequence is the cause; other ranks, the parent and the clients only report the loss."
+-- fix      = [
+--   "Read the traceback above the quoted line: its innermost frame says which part failed.",
+--   "Look for what was special in the last request and report before it, and repeat that alone.",
+--   "Search the message in the issues of the server, with the version; start once without speculation to see whose it is.",
+-- ]
+-- formula  = "the first fatal exception that is no consequence, of a process that says or shows that it died of it, after the server was ready"
+-- unlike   = [
+--   "An exception of one request, after which the server goes on or of which no process died.",
+--   "Exceptions by which a server stops when it is told to.",
+-- ]
+-- explains = ["peer_lost"]
+
+WITH cause AS (
+    SELECT *, nullif(regexp_extract(frames, '[^ ]+$'), '') AS innermost FROM problem
+    WHERE cause AND killed AND NOT at_start AND type NOT IN ('Killed', 'CancelledError', 'SystemExit', 'GeneratorExit', 'KeyboardInterrupt')
+),
+healthy AS (
+    SELECT d.run, arg_max({'line': d.line, 'source': d.source, 'running': d.running, 'time': d.time}, (d.time, d.source, d.line)) AS last
+    FROM decode d JOIN cause c ON c.run = d.run
+    WHERE coalesce(d.time <= c.time, d.source = c.source AND d.line < c.line) AND d.complete GROUP BY d.run
+),
+counted AS (SELECT run, count(*) AS exceptions FROM problem WHERE fatal AND NOT at_start GROUP BY run)
+SELECT
+    run,
+    format('{}{}{}{}{}', type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ': ' || left(message, 200) ELSE '' END,
+        CASE WHEN innermost IS NOT NULL THEN ' in ' || innermost ELSE '' END,
+        CASE WHEN rank IS NOT NULL THEN ' on ' || rank ELSE '' END,
+        concat(CASE WHEN last IS NOT NULL THEN format('; {} running at the last report', last.running) ELSE '' END,
+            CASE WHEN exceptions > 1 THEN format(' (the first of {} exceptions; the others follow from it)', exceptions) ELSE '' END)) AS message,
+    type AS exception, left(message, 300) AS text, innermost, rank, exceptions,
+    CASE WHEN last IS NULL THEN [cite(source, line)] ELSE [cite(source, line), cite(last.source, last.line)] END AS lines
+FROM cause JOIN counted USING (run) LEFT JOIN healthy USING (run)
