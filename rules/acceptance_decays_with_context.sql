@@ -1,6 +1,6 @@
 -- title    = "Acceptance decays with context"
 -- severity = "medium"
--- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [] }
+-- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], prefill = [] }
 -- enough   = 15
 -- applies  = "speculates AND served"
 -- enable   = "run longer contexts, or log more often (--decode-log-interval)"
@@ -51,13 +51,31 @@ texted AS (
     FROM (SELECT *, ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS shorter FROM told)
 ),
 witness AS (  -- a text at a length
-    SELECT run, kind, [rank, request, text::VARCHAR] AS text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len
+    SELECT run, kind, rank, [rank, request, text::VARCHAR] AS text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min([source, line]) AS place
     FROM sample JOIN texted USING (run, kind, source, line)
     GROUP BY run, kind, rank, request, texted.text, round(3 * ln(sample.ctx_len))
     HAVING kind <> 'step' OR count(*) >= $per_bin
 ),
+whole AS (
+    SELECT run, kind, rank, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min(place) AS place FROM witness GROUP BY run, kind, rank, witness.text
+),
+-- Stretches of a busy server share most of their requests with the one before, and so their context
+-- and their acceptance: two slow walks agree for long. They count as many times less as there are
+-- requests that stay, and where they are many also by what they remember (Bartlett).
+memory AS (
+    SELECT w.run, w.kind, 'texts' AS across,
+        greatest(1, any_value(u.running) * count(*) / nullif(any_value(p.requests), 0),
+            CASE WHEN count(*) >= 20 THEN (1 + any_value(kept)) / (1 - any_value(kept)) END) AS fewer
+    FROM (
+        SELECT run, kind, least(0.99, greatest(0, coalesce(corr(ln(ctx_len), ln(ctx_before)), 0)) * greatest(0, coalesce(corr(commit_len, commit_before), 0))) AS kept
+        FROM (SELECT *, lag(ctx_len) OVER w AS ctx_before, lag(commit_len) OVER w AS commit_before FROM whole WINDOW w AS (PARTITION BY run, kind, rank ORDER BY place))
+        GROUP BY run, kind
+    ) JOIN whole w USING (run, kind) JOIN usual u USING (run, kind)
+    LEFT JOIN (SELECT run, 'decode' AS kind, sum(new_requests) AS requests FROM prefill GROUP BY run) p USING (run, kind)
+    GROUP BY w.run, w.kind
+),
 point AS (
-    SELECT run, kind, 'texts' AS across, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, [''] AS text FROM witness GROUP BY run, kind, witness.text
+    SELECT run, kind, 'texts' AS across, ctx_len, commit_len, [''] AS text FROM whole
     UNION ALL
     SELECT run, kind, 'lengths', ctx_len, commit_len, text FROM (
         FROM witness QUALIFY max(ctx_len) OVER (PARTITION BY run, kind, text) >= $range * min(ctx_len) OVER (PARTITION BY run, kind, text))
@@ -73,8 +91,8 @@ tally AS (
 ),
 ordered AS (
     SELECT run, kind FROM (
-        SELECT run, kind, across, sum(score) AS score, sqrt(sum(n * (n - 1) * (2 * n + 5) / 18)) AS chance, sum(n * (n - 1) / 2) AS pairs
-        FROM tally GROUP BY run, kind, across)
+        SELECT run, kind, across, sum(score) AS score, sqrt(coalesce(any_value(m.fewer), 1) * sum(n * (n - 1) * (2 * n + 5) / 18)) AS chance, sum(n * (n - 1) / 2) AS pairs
+        FROM tally LEFT JOIN memory m USING (run, kind, across) GROUP BY run, kind, across)
     WHERE score < -$chance * chance AND score < -$order * pairs
     GROUP BY run, kind
 ),
