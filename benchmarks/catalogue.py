@@ -25,7 +25,7 @@ from corpus import Said  # noqa: E402
 from mutations import OPERATORS, Files  # noqa: E402
 
 from specdiag import diagnosis, source  # noqa: E402
-from specdiag.rule import Rule  # noqa: E402
+from specdiag.rule import SEVERITIES, Rule  # noqa: E402
 
 WRITTEN = ROOT / "benchmarks" / "catalogue.md"
 ROUNDS = 6
@@ -41,8 +41,8 @@ logs sick by a stated amount (`tests/mutations.py`).
 
 *Fires*: on its sample, on the logs of the corpus that have it, and on {seeds} seeds of its \
 operator at full strength. *False alarms*: whatever it says above info on healthy logs. \
-*Smallest*: the smallest amount that is found on every one of {seeds} seeds; smaller ones may be \
-found, too. Rules on traces have no operator here: \
+*Smallest*: the smallest amount that is found on every one of {seeds} seeds, as gravely as at full \
+strength; smaller ones may be found, too. Rules on traces have no operator here: \
 [detection.md](detection.md) breaks the runtime for them, and `tests/test_replay.py` draws what is \
 legitimate.
 
@@ -67,20 +67,27 @@ def smallest(rules: list[str], seeds: int) -> dict[str, str]:
     low = {name: OPERATORS[name].healthy for name in rules}
     high = {name: OPERATORS[name].sick for name in rules}
 
-    def finds(amounts: dict[str, float]) -> set[str]:
-        wanted = [
+    def finds(amounts: dict[str, float]) -> dict[str, int]:
+        """How grave the mildest finding over all seeds is, where every seed has one."""
+        said = judge([
             (f"{name}--{seed}", make(name, amount, seed))
-            for name, amount in amounts.items()
-            for seed in range(seeds)
-        ]
-        said = judge(wanted)
-        return {
-            name
-            for name in amounts
-            if all(name in said[f"{name}--{seed}"].rules() for seed in range(seeds))
-        }
+            for name, amount in amounts.items() for seed in range(seeds)
+        ])  # fmt: skip
+        grave = {}
+        for name in amounts:
+            worst = [
+                min(
+                    (SEVERITIES.index(one.severity) for one in said[f"{name}--{seed}"].findings
+                     if one.rule.name == name), default=len(SEVERITIES),
+                )
+                for seed in range(seeds)
+            ]  # fmt: skip
+            if max(worst) < len(SEVERITIES):
+                grave[name] = max(worst)
+        return grave
 
-    never = set(rules) - finds(high)
+    full = finds(high)
+    never = set(rules) - set(full)
     for _ in range(ROUNDS):
         middle = {}
         for name in set(rules) - never:
@@ -89,7 +96,9 @@ def smallest(rules: list[str], seeds: int) -> dict[str, str]:
                 half = math.floor(half) if high[name] < low[name] else math.ceil(half)
             if half != high[name] and half != low[name]:
                 middle[name] = half
-        found = finds(middle) if middle else set()
+        # What is only noted at a small amount, and blamed at a large one, is not found there.
+        grave = finds(middle) if middle else {}
+        found = {name for name in grave if grave[name] <= full[name]}
         for name, half in middle.items():
             (high if name in found else low)[name] = half
         print(f"{len(middle)} amounts tried", file=sys.stderr)

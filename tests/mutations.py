@@ -287,7 +287,9 @@ def decode_graph_disabled(one: Server, amount: float) -> Files:
 
 @operator("times the step time beyond the captured sizes", 1, 3)
 def batch_outside_graphs(one: Server, amount: float) -> Files:
-    wide = one.but(traffic=((8, 60), (24, 120)), captured=32 if amount == 1 else 16)
+    wide = one.but(
+        traffic=((8, 40), (24, 96)), output=(700, 900), captured=32 if amount == 1 else 16
+    )
     return log(wide.but(eager=amount))
 
 
@@ -302,14 +304,14 @@ def throughput_decays_with_uptime(one: Server, amount: float) -> Files:
     return log(now_and_then.but(ageing=amount / 60))
 
 
-@operator("tokens a prompt that arrives while others decode", 1000, 60_000, whole=True)
+@operator("tokens a prompt that arrives while others decode", 1000, 90_000, whole=True)
 def prefill_starves_decode(one: Server, amount: float) -> Files:
     busy = one.but(
         prompt=(round(amount / 1.2), round(amount)),
         output=(400, 600),
-        traffic=((10, 80),),
+        traffic=((10, 100),),
         think=0.1,
-        pool=900_000,
+        pool=2_000_000,
     )
     return log(busy)
 
@@ -580,13 +582,13 @@ def loop(text: str, number: int) -> str:
 
 
 def fork(text: str, number: int) -> str:
-    return text[: len(text) // 3] + prose(5000 + number, 50)
+    return text[: len(text) // 8] + prose(5000 + number, 50)
 
 
 def _answered(one: Server, amount: float, change: Callable[[str, int], str]) -> Files:
     """The same prompts with and without speculation; a share of the former's answers is changed."""
-    rng, files = random.Random(one.seed), {}
-    hit = [rng.random() < amount for _ in range(61)]
+    files: Files = {}
+    hit = [number * 0.618 % 1 < amount for number in range(61)]  # evenly spread
     for arm, spec in (("plain", one.but(algorithm="NONE")), ("speculative", one)):
         asked = spec.but(traffic=((4, 60),))
         rows = []
