@@ -21,7 +21,7 @@
 --   { name = "counted_twice", cause = "slots are in the free list and in the prefix cache at once: two owners may write to them", test = "--disable-radix-cache, or without mixed chunks: the surplus is gone" },
 -- ]
 -- reports  = ["sgl-project/sglang#7130", "sgl-project/sglang#27789", "sgl-project/sglang#6888", "sgl-project/sglang#11970", "sgl-project/sglang#16067"]
--- explains = ["start_failed", "throughput_decays_with_uptime", "retraction_storm"]
+-- explains = ["start_failed", "throughput_decays_with_uptime", "retraction_storm", "server_died"]
 -- params   = { gap_s = 30.0, points = 8, share = 0.05 }
 
 -- The server's own check: an exception or a warning, with the figures of one pool or of several.
