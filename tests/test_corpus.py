@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 # Rules that nothing here makes fire: those on traces, whose power is in benchmarks/detection.md.
 WITHOUT_OPERATOR = {
-    "accepted_token_mismatch", "bonus_from_wrong_row", "commit_moved_wrong_rows", "differs_from_target",
+    "accepted_token_mismatch", "device_idle", "grammar_not_applied", "bonus_from_wrong_row", "commit_moved_wrong_rows", "differs_from_target",
     "draft_context_wrong", "emitted_differs_from_accepted", "host_bound_step", "kv_length_wrong",
     "path_not_a_chain", "position_wrong", "requests_exchanged", "sampling_law_broken",
     "stage_grows_with_context", "stage_time_unaccounted", "steps_do_not_chain", "stop_not_honoured",
@@ -75,7 +75,9 @@ WITHOUT_OPERATOR = {
 
 def test_every_rule_on_logs_has_an_operator(definitions) -> None:
     assert RULES - set(mutations.OPERATORS) == WITHOUT_OPERATOR
-    on_traces = {rule.name for rule in definitions[1] if rule.needs.get("step")}
+    on_traces = {
+        rule.name for rule in definitions[1] if rule.needs.get("step") or rule.needs.get("profile")
+    }
     assert on_traces == WITHOUT_OPERATOR
 
 
@@ -107,13 +109,14 @@ def test_what_an_operator_starts_from_is_healthy(name: str, unharmed: dict[str, 
 # Real logs and cases, where they are at hand --------------------------------------------------------
 
 SHARED = Path(os.environ.get("SPECDIAG_SHARED", ROOT.parent / "shared"))
-REAL = sorted(SHARED.glob("real/*.log")) + sorted(SHARED.glob("cases/case-*"))
+REAL = sorted(SHARED.glob("real/*.[lpjt]*")) + sorted(SHARED.glob("cases/case-*"))
+REAL = [path for path in REAL if "vectors" not in path.name]
 
 
 # What shared/cases must at least say, by the number of the case.
 CASE = {
     "01": "draft_never_accepted", "06": "acceptance_decays_with_context", "09": "retraction_storm",
-    "13": "binary_mismatch", "20": "out_of_memory_at_start", "24": "peer_lost", "27": "sources_disagree",
+    "13": "binary_mismatch", "20": "out_of_memory_at_start", "24": "server_hung", "27": "sources_disagree",
     "28": "position_cliff", "32": "speculation_never_engages", "34": "depth_contradicts_commit",
     "38": "step_time_superlinear", "39": "draft_never_accepted",
 }  # fmt: skip

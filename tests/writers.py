@@ -259,6 +259,13 @@ class SGLang(Writer):
                         36.1,
                     ),
                 )
+        if server.slots and self.at(0, 5, 12):
+            each = 2 if server.speculates else 1
+            limit = (
+                f"max_running_requests is capped to {server.slots} by the mamba state cache "
+                f"(max_mamba_cache_size={server.slots * each}, {each} state slots per request)."
+            )
+            yield from own("", iter([(28.5, limit)]))
         sizes = f"chunked_prefill_size={server.chunk}, " if self.at(0, 4, 2) else ""
         free = ", available_gpu_mem=35.30 GB" if self.at(0, 4, 7) else ""
         most = min(server.max_running, server.slots or server.max_running) * server.dp

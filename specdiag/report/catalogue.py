@@ -73,7 +73,7 @@ def sections(rule: Rule) -> list[tuple[str, str, list[str]]]:
 
 
 def document(rule: Rule, known: set[str]) -> str:
-    """A rule as a Markdown page: the same text as `explain`, with links to the rules that are known."""
+    """A rule as a Markdown page: the same text as `explain`, with links to known rules."""
     parts = [f"# {markdown.prose(rule.title)}", "", f"`{rule.name}`, {rule.severity}"]
     for heading, style, texts in sections(rule):
         parts += ["", f"## {markdown.prose(heading)}", ""]
