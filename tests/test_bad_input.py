@@ -24,7 +24,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import diagnosis, parser, rule, source
+from specdiag import diagnosis, parser, reading, rule, source
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.parser import Parser
