@@ -233,4 +233,4 @@ def _report(reading: Reading) -> None:
 
 
 def _is_json(reading: Reading) -> bool:
-    return reading.strangers[0][1].lstrip().startswith(("{", "["))
+    return reading.strangers[0][1].lstrip().startswith(("{", '["', "[{"))

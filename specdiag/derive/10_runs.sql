@@ -72,7 +72,7 @@ SELECT
         WHEN a.algorithm IS NOT NULL THEN replace(a.algorithm, 'NEXTN', 'EAGLE')
         WHEN s.requested IS NOT NULL THEN s.requested
         WHEN m.algorithm IS NOT NULL THEN m.algorithm
-        WHEN a.configured AND a.model IS NOT NULL AND NOT coalesce(d.accepts, false) THEN 'NONE'
+        WHEN a.configured AND a.model IS NOT NULL AND NOT coalesce(d.accepts, false) AND NOT coalesce(c.rows > 0, false) AND NOT coalesce(q.speculates, false) THEN 'NONE'
     END AS algorithm,
     coalesce(s.executed, h.executed) AS executed,
     coalesce(a.algorithm NOT IN ('NONE', 'NULL'), false) OR coalesce(d.accepts, false) OR coalesce(s.speculates, false)
