@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from specdiag import document, lines, parser, pickles, records, reference
+from specdiag import blocks, document, lines, parser, pickles, records, reference
 from specdiag import source as sources
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
@@ -133,17 +133,17 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
         return
     wrapper = lines.wrapper_of(chosen, head)
     if file.records:
-        blocks = iter([Block(file.records, 1)])
+        found = iter([Block(file.records, 1)])
     elif chosen.format == "lines":
-        blocks = sources.blocks(file, chosen.boundary.encode())
+        found = sources.blocks(file, chosen.boundary.encode())
     elif document.is_document("\n".join(head[:3]).encode()):
-        blocks = _document(file)
+        found = _document(file)
     else:
-        blocks = sources.blocks(file, longest=sources.LONGEST_RECORD)
-    heading = lines.heading(chosen, head).encode()
+        found = sources.blocks(file, longest=sources.LONGEST_RECORD)
+    heading = blocks.heading(chosen, head).encode()
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting: deque[tuple[Block, Future[Parsed]]] = deque()
-        for block in blocks:
+        for block in found:
             if heading and block.line > 1:
                 block = Block(heading + b"\n" + block.data, block.line - 1)
             waiting.append(
