@@ -1,6 +1,6 @@
 -- title    = "The benchmark measured something else, too"
 -- severity = "low"
--- needs    = { benchmark = ["tokens_per_s"], run = [], peer = [], decode = [], prefill = [], config = [] }
+-- needs    = { benchmark = ["tokens_per_s"], run = [], peer = [], decode = [], prefill = [], config = [], difference = [] }
 -- why      = "A figure is worth what can be repeated: the same prompts, nobody else on the server, a cold or an equally warm cache, graphs on, enough requests, and the commit length beside every speed."
 -- fix      = [
 --   "Repeat both arms in one life of the server, in both orders, with the same prompts and a flushed cache.",
@@ -61,7 +61,7 @@ artefact AS (
     UNION ALL
     SELECT b.run, 'short', format('{} requests{} in {:.1f} s', any_value(completed), coalesce(format(' at a concurrency of {:.0f}',
         any_value(max_concurrency)), ''), any_value(duration_s)), arg_min(cite(source, line), line, 2), 4
-    FROM bench b WHERE duration_s < $seconds OR completed < $fold * max_concurrency GROUP BY b.run
+    FROM bench b WHERE completed > 1 AND (duration_s < $seconds OR completed < $fold * max_concurrency) GROUP BY b.run  -- a single batch has no client
     UNION ALL
     SELECT run, 'text', format('{:.0f} % faster than {}, which differs in nothing but its text: {:.2f} tokens a step against {:.2f}',
         100 * (speed - 1), against, accept_len, other_len), lines, 5 FROM (
@@ -73,6 +73,7 @@ artefact AS (
             AND a.budget IS NOT DISTINCT FROM b.budget
             AND a.top_k IS NOT DISTINCT FROM b.top_k AND x.max_concurrency IS NOT DISTINCT FROM y.max_concurrency AND x.request_rate IS NOT DISTINCT
                 FROM y.request_rate
+            AND NOT EXISTS (FROM difference d WHERE d.run = p.run AND d.against = p.against)
             AND x.accept_len > 1 AND y.accept_len > 1 AND ln(x.tokens_per_s / y.tokens_per_s) > $spread
             AND abs(ln(x.tokens_per_s / y.tokens_per_s) - ln(x.accept_len / y.accept_len)) < 0.3 * ln(x.tokens_per_s / y.tokens_per_s)
         QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.against) = 1)

@@ -15,11 +15,12 @@
 -- ]
 -- faults   = ["F1", "F2", "F4", "F5", "F6", "F7", "F10", "F11", "F32", "F33", "F34", "F36", "F37", "F38", "F39", "F44", "F52", "F62", "F66"]
 
--- Where a request began with what another one left, that is what it has besides a plain pass.
-WITH hit AS (
-    SELECT run, request, max(cached_tokens) AS cached_tokens FROM request WHERE cached_tokens > 0 GROUP BY run, request
+-- What a request had besides a plain pass comes first: what another one left, and a grammar.
+WITH own AS (
+    SELECT run, request, nullif(max(cached_tokens), 0) AS cached_tokens, max(grammar) AS grammar FROM request GROUP BY run, request
 )
 SELECT b.run, format('{}: token {} was emitted, the target alone chooses {}{}', in_step(request, step, steps), observed, expected,
         coalesce(format('; {} tokens of its prompt came from a prefix cache', cached_tokens), '')) AS message,
-    request, step, field, expected, observed, CASE WHEN cached_tokens > 0 THEN 'F62, F66, F4, F7, F11, F34, F52' ELSE 'F4, F7, F11, F34, F52' END AS faults, steps, lines
-FROM broken(['oracle'], []) b LEFT JOIN hit USING (run, request)
+    request, step, field, expected, observed,
+    concat(CASE WHEN grammar IS NOT NULL THEN 'F44, ' END, CASE WHEN cached_tokens IS NOT NULL THEN 'F62, F66, ' END, 'F4, F7, F11, F34, F52') AS faults, steps, lines
+FROM broken(['oracle'], []) b LEFT JOIN own USING (run, request)

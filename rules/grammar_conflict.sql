@@ -22,7 +22,7 @@
 --   { name = "grammar", cause = "schema, tokenizer and library do not fit each other", test = "the same request without speculation: it fails there, too" },
 -- ]
 -- reports  = ["sgl-project/sglang#29110", "sgl-project/sglang#13019", "sgl-project/sglang#15050", "vllm-project/vllm#44006", "vllm-project/vllm#34241"]
--- explains = ["speculative_assertion", "combination_unsupported"]
+-- explains = ["speculative_assertion", "combination_unsupported", "server_died"]
 -- params   = { requests = 5, share = 0.5, others = 0.1, once = 2 }
 
 -- Refusals that end a request or a server. What only a draft met is left out.

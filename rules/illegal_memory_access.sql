@@ -20,7 +20,7 @@
 --   { name = "backend", cause = "an attention or sampling kernel does not handle this width, page size or context", test = "another --attention-backend and --speculative-draft-attention-backend, everything else alike" },
 -- ]
 -- reports  = ["z-lab/dflash#38", "z-lab/dflash#146", "vllm-project/vllm#55279", "sgl-project/sglang#9521", "sgl-project/sglang#6309"]
--- explains = ["start_failed", "graph_capture_failed", "peer_lost", "server_hung", "speculative_assertion", "out_of_memory_serving", "server_died"]
+-- explains = ["start_failed", "graph_capture_failed", "peer_lost", "speculative_assertion", "server_died"]
 
 WITH fault AS (
     SELECT *, row_number() OVER (PARTITION BY run ORDER BY time NULLS FIRST, source, line) AS nth, count(*) OVER (PARTITION BY run) AS times

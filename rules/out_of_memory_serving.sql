@@ -1,7 +1,6 @@
 -- title    = "Out of memory while serving"
 -- severity = "critical"
 -- needs    = { problem = ["type"], decode = [], config = [], run = ["ready"] }
--- applies  = "server"
 -- why      = "Start-up leaves a fixed rest of memory for activations. A verification needs logits for running x drafted rows over the whole vocabulary, a long prompt needs a chunk's activations: what fits at start may not fit under load."
 -- fix      = [
 --   "Lower --mem-fraction-static (--gpu-memory-utilization) by what was missing, or the running limit (--max-running-requests, --max-num-seqs).",

@@ -22,7 +22,7 @@
 
 WITH drafter AS (
     SELECT run, any_value(line) AS line, any_value(source) AS source, any_value(what) AS what FROM (
-        SELECT run, source, line, 'draft model ' || value AS what FROM config
+        SELECT run, source, line, CASE key WHEN 'num_speculative_tokens' THEN value || ' drafts a step' ELSE 'draft model ' || value END AS what FROM config
         WHERE key IN ('speculative_draft_model_path', 'speculative_model', 'num_speculative_tokens') AND value NOT IN ('None', '')
         UNION ALL
         SELECT run, source, line, 'algorithm ' || value FROM config

@@ -1,7 +1,6 @@
 -- title    = "The speculative path contradicts itself and dies"
 -- severity = "critical"
 -- needs    = { problem = ["type"], decode = [], prefill = [], event = [], run = ["speculates"] }
--- applies  = "server"
 -- why      = "Draft, verification and commit hand each other lists of tokens, slots and hidden states. Where one counts otherwise (a second request, a finished one, a context beyond the draft's limit, a prefill node with another hidden size), a check or a shape fails and the scheduler dies with every request in it."
 -- fix      = [
 --   "Find the pattern: one request or two, the step after a request ends, the context at which it dies, a grammar, a cache hit. The last report and prompt are quoted.",

@@ -21,8 +21,9 @@ from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
 if TYPE_CHECKING:
     from specdiag.config import Config
     from specdiag.diagnosis import Diagnosis
+    from specdiag.reading import Progress
     from specdiag.source import Source
-    from specdiag.store import Progress, Store
+    from specdiag.store import Store
 
 FINDINGS, INTERNAL = 1, 101
 REPORT = Path("specdiag-report.html")

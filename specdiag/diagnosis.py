@@ -11,9 +11,10 @@ from typing import Any
 from specdiag import bundled, parser, rule, store
 from specdiag import source as sources
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
+from specdiag.reading import Progress
 from specdiag.rule import SEVERITIES, Cause, Decision, Hit, Rule
 from specdiag.source import Source
-from specdiag.store import Progress, Store
+from specdiag.store import Store
 
 QUOTED = 4  # proof lines a finding
 

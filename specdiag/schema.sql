@@ -42,7 +42,7 @@ CREATE TABLE run (
     log_interval INTEGER,       -- decode steps between two decode lines
     ready BOOLEAN,              -- said that it was ready, or served
     served BOOLEAN,             -- did some work: decoded, stepped, answered, was measured
-    rate_formula VARCHAR,       -- which definition wrote `accept rate`: see derive.sql
+    rate_formula VARCHAR,       -- which definition wrote `accept rate`: see derive/09_rate.sql
     rate_width INTEGER,         -- and what it divided by
     first_verify_drafts DOUBLE, -- A of the one verification that a build reports; a sign of life
     accept_len DOUBLE,          -- C, mean over steps

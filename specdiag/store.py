@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-import polars as pl
 
-from specdiag import bundled, document, lines, parser, pickles, records, reference, replay, runs
-from specdiag import source as sources
-from specdiag.errors import Notice, SpecdiagError
-from specdiag.parser import Parsed, Parser
-from specdiag.source import Block, Source
+from specdiag import baseline as baselines
+from specdiag import bundled, reading, replay, runs
+from specdiag.errors import Notice
+from specdiag.parser import Parser
+from specdiag.reading import Progress, Reading
+from specdiag.source import Source
 from specdiag.staging import DATA, Staging
 
-DERIVED = (
-    "decode",
-    "step",
-    "request",
-    "problem",
-    "metric",
-)  # filled by derive.sql; the rest are copied
-WORKERS = 2  # string kernels use one core a block
-LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
-
-MOST_ARMS = 100  # runs that one file can name; every run is compared with every other
-NAMED = 10  # fields that no parser knows; more are counted
-UNREAD = "see them with `specdiag query 'FROM unread' PATH`; more names with --parsers"
-
-# What specdiag itself wrote, as beside the traces of `ddtree bench`: results, and no evidence.
-_OWN = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"specdiag":')
+DERIVED = ("decode", "step", "request", "problem", "metric")  # by derive/; the rest are copied
 
 # Events that only a server which really starts prints, and where a part names its algorithm.
 _START_KINDS = ("weights", "capacity", "capture_begin", "ready", "hook")
@@ -43,29 +24,6 @@ _ALGORITHM = {
     "benchmark": "algorithm",
     "step": "algorithm",
 }
-
-_HINDRANCES = {
-    "hardware": "other hardware", "length": "other lengths of answers", "prompts": "other prompts",
-}  # fmt: skip
-
-Progress = Callable[[int], None]
-
-
-@dataclass
-class Reading:
-    """What became of one file."""
-
-    source: Source
-    format: str = ""
-    lines: int = 0
-    understood: int = 0
-    unread: Counter[tuple[str, str]] = field(default_factory=Counter)
-    strangers: list[tuple[int, str]] = field(default_factory=list)
-    arms: set[str] = field(default_factory=set)
-
-    @property
-    def parsed(self) -> float:
-        return self.understood / self.lines if self.lines else 0.0
 
 
 @dataclass
@@ -109,217 +67,23 @@ def load(
     staging = Staging(db)
     readings = []
     for number, file in enumerate(files):
-        readings.append(_read(staging, number, file, parsers, progress or (lambda done: None)))
+        readings.append(
+            reading.read(staging, number, file, parsers, progress or (lambda done: None))
+        )
     staging.finish()
     staging.narrow("step", "run", "last", "nodes")
     _assign(db, readings)
-    _state(db, readings, baseline)
+    baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
     _derive(db)
     db.execute(
         "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
         [str(bundled.PUBLISHED)],
     )
-    doubts = replay.prove(db) + _incomparable(db)
+    doubts = replay.prove(db) + baselines.incomparable(db)
     lock(db)
-    notes = [note for reading in readings for note in reading.source.notices]
+    notes = [note for one in readings for note in one.source.notices]
     return Store(db, readings, notes + doubts)
-
-
-# Reading
-
-
-def _read(
-    staging: Staging, number: int, file: Source, parsers: list[Parser],
-    progress: Progress,
-) -> Reading:  # fmt: skip
-    reading = Reading(file)
-    chosen, head = _recognise(file, parsers)
-    if chosen is None:
-        progress(file.size())
-        return reading
-    reading.format = chosen.name
-    starts: list[int] = []
-    for block, parsed in _parsed(file, chosen, head):
-        if parsed.refused:
-            file.warn(f"not read: {parsed.refused}", "update specdiag, or write the older version")
-            break
-        starts += sorted(parsed.starts)
-        for table, frames in parsed.frames.items():
-            for frame in frames:
-                staging.add(table, _placed(_armed(reading, frame), number, starts))
-        reading.lines += parsed.lines
-        reading.understood += parsed.understood
-        reading.unread += parsed.unread
-        reading.strangers += parsed.strangers[: max(0, records.SHOWN - len(reading.strangers))]
-        progress(len(block.data))
-    _report(reading)
-    return reading
-
-
-def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list[str]]:
-    if pickles.is_pickle(file.magic()):
-        file.records = reference.records(file)
-        head = file.records[: sources.HEAD]
-        return parser.recognise(parsers, head)[0] if head else None, []
-    head = sources.head(file)
-    if head.startswith(sources.PARQUET):
-        from specdiag import parquet
-
-        return parquet.recognise(file, parsers), []
-    head = head.replace(b"\0", b"")  # what a rotated log leaves behind
-    if not head.strip():
-        for _ in sources.blocks(Source(file.name, file.path, notices=file.notices)):
-            break
-        if not file.notices:
-            file.warn("the file is empty", "look whether its writer died, or give another file")
-        return None, []
-    if _OWN.match(head):
-        return None, []
-    if _is_binary(head):
-        file.warn(
-            "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
-        )
-        return None, []
-    head = lines.unwrapped(head)
-    chosen, all_best = parser.recognise(parsers, head)
-    if chosen is None:
-        file.warn(
-            "no parser knows this file",
-            "see what is known with `specdiag parsers`; more with --parsers",
-        )
-    elif len(all_best) > 1:
-        names = " and ".join(one.name for one in all_best)
-        file.warn(
-            f"{names} both claim this file; it is read as {chosen.name}",
-            "make `recognise` of one of them narrower",
-        )
-    return chosen, head.decode("utf-8", "replace").splitlines()
-
-
-def _is_binary(head: bytes) -> bool:
-    """Whether more than a tenth of the first bytes are no text; zero bytes do not count."""
-    text = head[:4096].decode("utf-8", "replace")
-    odd = sum(1 for sign in text if sign == "\ufffd" or (sign < " " and sign not in "\t\n\r\f\x1b"))
-    return odd > len(text) / 10
-
-
-def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Block, Parsed]]:
-    """The blocks of a file and what they gave, in order, two at a time."""
-    if file.magic() == sources.PARQUET:
-        from specdiag import parquet
-
-        yield Block(b"", 1), parquet.read(file, chosen)
-        return
-    if chosen.format == "trace":
-        yield from _trace(file, chosen)
-        return
-    wrapper = lines.wrapper_of(chosen, head)
-    if file.records:
-        blocks = iter([Block(file.records, 1)])
-    elif chosen.format == "lines":
-        blocks = sources.blocks(file, chosen.boundary.encode())
-    elif document.is_document("\n".join(head[:3]).encode()):
-        blocks = _document(file)
-    else:
-        blocks = sources.blocks(file, longest=sources.LONGEST_RECORD)
-    heading = lines.heading(chosen, head).encode()
-    with ThreadPoolExecutor(WORKERS) as pool:
-        waiting: deque[tuple[Block, Future[Parsed]]] = deque()
-        for block in blocks:
-            if heading and block.line > 1:
-                block = Block(heading + b"\n" + block.data, block.line - 1)
-            waiting.append(
-                (block, pool.submit(parser.read, chosen, block.data, block.line, wrapper))
-            )
-            if len(waiting) > WORKERS:
-                first, result = waiting.popleft()
-                yield first, result.result()
-        for first, result in waiting:
-            yield first, result.result()
-
-
-def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Block, Parsed]]:
-    from specdiag import timeline
-
-    reader = timeline.Reader(chosen)
-    for data in sources.chunks(file, sources.BLOCK):
-        reader.feed(data)
-        yield Block(data, 1), Parsed()
-    parsed = reader.finish()
-    if reader.counted:
-        file.quoted = lambda wanted: {n: reader.quotes[n] for n in wanted if n in reader.quotes}
-    yield Block(b"", 1), parsed
-
-
-def _document(file: Source) -> Iterator[Block]:
-    file.document = True
-    data = bytearray()
-    for block in sources.blocks(file, longest=LARGEST_DOCUMENT):
-        data += block.data
-        if len(data) > LARGEST_DOCUMENT:
-            file.warn(
-                f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
-                "write one record a line",
-            )
-            return
-    yield Block(document.split(bytes(data)), 1)
-
-
-def _armed(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with their arms, unless these are so many that they name no runs."""
-    if "arm" not in frame.columns:
-        return frame
-    few = len(reading.arms) <= MOST_ARMS
-    reading.arms.update(frame.get_column("arm").drop_nulls().unique())
-    if len(reading.arms) <= MOST_ARMS:
-        return frame
-    if few:
-        reading.source.warn(
-            f"more than {MOST_ARMS} names of runs in one file: they are read as one run",
-            "write one file a run, or leave the key out that differs",
-        )
-    return frame.drop("arm")
-
-
-def _placed(frame: pl.DataFrame, number: int, starts: list[int]) -> pl.DataFrame:
-    """The rows with the file they come from, and after how many starts in it."""
-    if starts:
-        life = pl.Series(starts).search_sorted(frame.get_column("line"), side="right")
-        frame = frame.with_columns(life.cast(pl.Int32).alias("life"))
-    else:
-        frame = frame.with_columns(pl.lit(0, pl.Int32).alias("life"))
-    return frame.with_columns(pl.lit(number, pl.Int32).alias("source"))
-
-
-def _report(reading: Reading) -> None:
-    file = reading.source
-    if reading.strangers:
-        missed = reading.lines - reading.understood
-        what = (
-            "record is not valid JSON"
-            if reading.format and _is_json(reading)
-            else "line is not understood"
-        )
-        if missed > 1:
-            what = what.replace("record is", "records are").replace("line is", "lines are")
-        number, text = reading.strangers[0]
-        file.warn(
-            f"{missed} {what}, the first: {text.strip()[:80]!r}", "all others are read", number
-        )
-    unread = sorted(reading.unread.items())
-    for (table, name), count in unread[:NAMED]:
-        lines = "1 line" if count == 1 else f"{count} lines"
-        file.warn(f"field {name!r} of table {table} not understood in {lines}", UNREAD)
-    if len(unread) > NAMED:
-        file.warn(f"{len(unread) - NAMED} more fields not understood", UNREAD)
-
-
-def _is_json(reading: Reading) -> bool:
-    return reading.strangers[0][1].lstrip().startswith(("{", "["))
-
-
-# Runs
 
 
 def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
@@ -364,53 +128,6 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
         )
 
 
-def _state(db: duckdb.DuckDBPyConnection, readings: list[Reading], baseline: str) -> None:
-    """Table stated: the runs that the user named as the baseline."""
-    marked = [number for number, reading in enumerate(readings) if reading.source.baseline]
-    db.execute(
-        """CREATE TEMP TABLE stated AS
-        SELECT DISTINCT run FROM part WHERE run = ? OR list_contains(?::INTEGER[], source)""",
-        [baseline, marked],
-    )
-    if not (baseline or marked):
-        return
-    names = [row[0] for row in db.execute("SELECT DISTINCT run FROM part ORDER BY run").fetchall()]
-    stated = db.execute("SELECT run FROM stated").fetchall()
-    where = baseline or ", ".join(readings[number].source.name for number in marked[:3])
-    if not stated and names:
-        raise SpecdiagError(
-            "no such run, file or folder" if baseline else "there is no run in the baseline",
-            f"--baseline {where}", f"runs: {', '.join(names[:10])}",
-        )  # fmt: skip
-    if names and len(stated) == len(names):
-        raise SpecdiagError(
-            "there is nothing to compare with the baseline", f"--baseline {where}",
-            "give other logs, too",
-        )  # fmt: skip
-
-
-def _incomparable(db: duckdb.DuckDBPyConnection) -> list[Notice]:
-    """Pairs that the user asked for and that mean little."""
-    rows = db.execute(
-        """SELECT p.run, p.against, list([h.what, h.value, h.other] ORDER BY h.what)
-        FROM pairing p JOIN hindrance h USING (run, against)
-        WHERE p.declared GROUP BY ALL ORDER BY ALL"""
-    ).fetchall()
-    return [
-        Notice(
-            f"{run} cannot be compared with {against}: {'; '.join(_hindered(*one) for one in why)}",
-            "--baseline",
-            "rules on pairs give no verdict on them; compare runs of one model, card and workload",
-        )
-        for run, against, why in rows
-    ]
-
-
-def _hindered(what: str, value: str | None, other: str | None) -> str:
-    named = _HINDRANCES.get(what, f"another {what}")
-    return f"{named} ({value} against {other})" if value and other else named
-
-
 def _derive(db: duckdb.DuckDBPyConnection) -> None:
     for table in DATA:
         if table not in DERIVED:
@@ -421,18 +138,19 @@ def _derive(db: duckdb.DuckDBPyConnection) -> None:
             )
     # Frames come without a row count, and for few rows DuckDB would compare every pair.
     db.execute("SET asof_loop_join_threshold = 0")
-    db.execute(bundled.DERIVE.read_text(encoding="utf-8"))
+    for path in sorted(bundled.DERIVE.glob("*.sql")):
+        db.execute(path.read_text(encoding="utf-8"))
     db.execute("DROP SCHEMA raw CASCADE")
     for table in DATA:
         db.unregister(f"frame_{table}")
 
 
 def _fill_sources(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
-    for number, reading in enumerate(readings):
+    for number, one in enumerate(readings):
         db.execute(
             "INSERT INTO source VALUES (?, ?, ?, ?, ?, ?)",
-            [number, reading.source.name, reading.format or None, reading.lines,
-             round(reading.parsed, 4), reading.source.size()],
+            [number, one.source.name, one.format or None, one.lines,
+             round(one.parsed, 4), one.source.size()],
         )  # fmt: skip
-        for (table, name), count in sorted(reading.unread.items()):
+        for (table, name), count in sorted(one.unread.items()):
             db.execute("INSERT INTO unread VALUES (?, ?, ?, ?)", [number, table, name, count])

@@ -24,7 +24,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import diagnosis, parser, rule, source, store
+from specdiag import diagnosis, parser, reading, rule, source
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.parser import Parser
@@ -547,7 +547,7 @@ def test_thousands_of_unknown_keys_are_a_few_warnings(tmp_path: Path) -> None:
     trace.write_text((json.dumps(record) + "\n") * 2)
     found = analyze(trace)
     assert len(evidence(found)) == 2
-    assert len(found.notices) == store.NAMED + 1
+    assert len(found.notices) == reading.NAMED + 1
     assert found.notices[-1].what.endswith("more fields not understood")
 
 

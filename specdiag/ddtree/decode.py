@@ -8,8 +8,8 @@ ddtree          the best-first tree of `budget` nodes
 shadow_linear   the chain; the tree is built, and walked along the text afterwards by a reader
 
 The target chooses behind every row, and a path is followed as far as the choices are in the tree
-(sample and match), so each mode emits the target's own text. A grammar is part of that choice: it leaves of the logits behind a row what the row's own
-path allows.
+(sample and match), so each mode emits the target's own text. A grammar is part of the choice: it
+leaves of the logits behind a row what the row's own path allows.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def add_oracle(records: Sequence[StepRecord], target: Target, result: Result) ->
 def oracle(
     target: Target, text: Sequence[int], first: int, sampling: Sampling,
     grammar: Grammar | None = None,
-) -> tuple[list[int], list[float]]:
+) -> tuple[list[int], list[float]]:  # fmt: skip
     """What the target chooses behind each token of `text` from position `first` on, but the last.
 
     A causal pass of the bare text, in parts as a prompt is run, with a cache of its own: no tree,

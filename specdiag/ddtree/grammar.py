@@ -8,6 +8,7 @@ grammar is never accepted, and every mode emits what plain decoding with the gra
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -62,10 +63,10 @@ class Regex:
         self.vocab = vocab
         self.masks: dict[int, Tensor] = {}
         self.ends: dict[int, bool] = {ENDED: True}
-        self.roots = _Branch()
-        for token, text in enumerate(tokens):
-            if text and token not in self.stop_ids:
-                self.roots.add(token, text)
+        # Texts in order: those that begin alike stand together, and share what is known of it.
+        texts = ((text, token) for token, text in enumerate(tokens) if text)
+        self.ordered = sorted(one for one in texts if one[1] not in self.stop_ids)
+        self.shared = [0, *(_alike(a, b) for (a, _), (b, _) in pairwise(self.ordered))]
         if self.ended(self.start):
             raise SpecdiagError(
                 f"no token begins what the pattern allows: {pattern!r:.60}", "grammar",
@@ -108,32 +109,28 @@ class Regex:
         if state == ENDED:
             return mask
         found: list[int] = []
-        left = [(self.roots, state)]
-        while left:
-            branch, at = left.pop()
-            found += branch.tokens
-            for byte, further in branch.branches.items():
-                reached = self.automaton.move(at, byte)
-                if reached is not None:
-                    left.append((further, reached))
+        path = [state]  # behind each byte of the text, as far as the pattern allows it
+        move = self.automaton.move
+        for (text, token), shared in zip(self.ordered, self.shared, strict=True):
+            if len(path) <= shared:  # it begins with what was not allowed before
+                continue
+            del path[shared + 1 :]
+            for byte in text[shared:]:
+                reached = move(path[-1], byte)
+                if reached is None:
+                    break
+                path.append(reached)
+            else:
+                found.append(token)
         if self.automaton.accepts(state):
             found += [one for one in self.stop_ids if one < self.vocab]
         mask[found] = True
         return mask
 
 
-class _Branch:
-    """Texts of tokens that begin alike."""
-
-    def __init__(self) -> None:
-        self.tokens: list[int] = []
-        self.branches: dict[int, _Branch] = {}
-
-    def add(self, token: int, text: bytes) -> None:
-        at = self
-        for byte in text:
-            at = at.branches.setdefault(byte, _Branch())
-        at.tokens.append(token)
+def _alike(one: bytes, other: bytes) -> int:
+    """How many bytes two texts begin with in common."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def for_pair(pattern: str, pair: Pair) -> Regex:

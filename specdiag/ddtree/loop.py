@@ -195,7 +195,6 @@ class Loop:
             self.on_tokens(result.request, tokens)
         return tokens, cut
 
-
     def _completes(self, row: int, token: int) -> bool:
         """Whether nothing may follow this token of a request with a grammar."""
         grammar, state = self.results[row].request.grammar, self.states[row]

@@ -1,9 +1,9 @@
 """A prefix cache: what finished requests leave behind for prompts that begin alike.
 
 Keys and values of a text serve every shorter beginning of it. A recurrent state serves one length
-only, so checkpoints of it are taken as a text grows: at each multiple of `every` tokens that a step,
-or a part of a prompt, passes, of the row that ends there. In a tree that is the row of the accepted
-path, whatever its number.
+only, so checkpoints of it are taken as a text grows: at each multiple of `every` tokens that a
+step, or a part of a prompt, passes, of the row that ends there. In a tree that is the row of the
+accepted path, whatever its number.
 """
 
 from __future__ import annotations

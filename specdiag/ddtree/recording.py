@@ -72,7 +72,9 @@ class Recording:
         """Continue requests together; see `decode.decode`. Later calls belong to the same run."""
         target, drafter = self.pair.target, self.pair.drafter
         if self.trace is None and self.server_log is None:
-            return decoding.decode(target, drafter, requests, self.options, on_tokens, None, self.prefixes)
+            return decoding.decode(
+                target, drafter, requests, self.options, on_tokens, None, self.prefixes
+            )
         decoding.check(target, drafter, requests, self.options)
         if not self.started:
             self._start(requests)
@@ -260,7 +262,8 @@ class _Tally:
         request, sampling = self.request, self.request.sampling
         record = RequestRecord(
             run=options.run, request=request.name, prompt_tokens=len(request.prompt),
-            completion_tokens=self.tokens, cached_tokens=self.cached, max_new_tokens=request.max_new_tokens,
+            completion_tokens=self.tokens, cached_tokens=self.cached,
+            max_new_tokens=request.max_new_tokens,
             temperature=sampling.temperature, top_p=sampling.top_p, seed=sampling.seed,
             first_token=self.first_token, finish=finish,
             grammar=request.grammar.name if request.grammar is not None else None,

@@ -1,8 +1,8 @@
-"""Regular expressions, as far as a grammar for tokens needs them.
+r"""Regular expressions, as far as a grammar for tokens needs them.
 
 A pattern holds for a whole text. It may use: characters, `.` (any but a line end), classes such
-as [a-z_] and [^"], the classes \\d \\w \\s and their opposites, the escapes \\n \\t \\r \\f \\v \\0 and
-\\x41, groups, |, and the repetitions * + ? {2} {2,} {2,5}. Ranges and classes are of ASCII; other
+as [a-z_] and [^"], the classes \d \w \s and their opposites, the escapes \n \t \r \f \v \0 and
+\x41, groups, |, and the repetitions * + ? {2} {2,} {2,5}. Ranges and classes are of ASCII; other
 characters stand for themselves, and what a class does not name may be any character in UTF-8.
 """
 

@@ -101,8 +101,9 @@ class ServerLog:
         now = time.perf_counter()
         tokens = sum(prompts) - cached
         self._print(
-            f"Prefill batch, #new-seq: {len(prompts)}, #new-token: {tokens}, #cached-token: {cached}, "
-            f"token usage: {self._usage(tokens + cached):.2f}, #running-req: 0, #queue-req: 0, "
+            f"Prefill batch, #new-seq: {len(prompts)}, #new-token: {tokens}, "
+            f"#cached-token: {cached}, token usage: {self._usage(tokens + cached):.2f}, "
+            "#running-req: 0, #queue-req: 0, "
             f"#pending-token: 0, {self.device} graph: False, "
             f"input throughput (token/s): {tokens / max(now - self.prefilled, 1e-9):.2f}"
         )

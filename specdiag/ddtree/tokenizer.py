@@ -81,8 +81,8 @@ class Tokenizer:
         found: list[bytes | None] = []
         for id in range(self.size):
             token = None if id in special else self.backend.id_to_token(id)
-            bytewise = token and all(character in alphabet for character in token)
-            found.append(bytes(alphabet[each] for each in token) if bytewise else None)
+            known = [alphabet.get(character, -1) for character in token or ""]
+            found.append(bytes(known) if known and min(known) >= 0 else None)
         return found
 
     def encode(self, text: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,29 @@ def test_greedy_text_is_the_same_in_every_mode(generate, text):
         answer = generate(PROMPT, "--mode", mode)
         assert (answer.code, answer.out) == (0, text), answer.err
         assert answer.err.startswith("39 tokens in ")
+
+
+def test_a_grammar_holds_in_every_mode(generate):
+    pattern = r"[a-z]{3,8}( [a-z]{2,4}){3}\n"
+    found = {generate(PROMPT, "--mode", mode, "--grammar", pattern).out for mode in MODES}
+    assert len(found) == 1 and re.fullmatch(pattern, found.pop())
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a-", "", r"\q"])
+def test_a_grammar_that_is_none_is_named(generate, pattern):
+    answer = generate(PROMPT, "--grammar", pattern)
+    assert answer.code == 2 and "--> --grammar" in answer.err and "help: " in answer.err
+
+
+def test_prompts_that_begin_alike_share_what_is_kept(generate, folder):
+    (folder / "prompts.jsonl").write_text("".join(
+        json.dumps({"prompt": PROMPT + more}) + "\n" for more in ("", "    x = 1\n", "    x = 2\n")
+    ))  # fmt: skip
+    plain = generate("--file", "prompts.jsonl")
+    kept = generate("--file", "prompts.jsonl", "--prefix-cache", 2, "--trace", "steps.jsonl")
+    assert kept.code == 0 and kept.out == plain.out
+    hits = [one["cached_tokens"] for one in records("steps.jsonl") if one["record"] == "request"]
+    assert hits[0] == 0 and hits[2] > hits[1] > 0
 
 
 def test_sampled_text_is_the_same_in_every_mode_and_follows_the_seed(generate):

@@ -15,13 +15,14 @@ from specdiag.ddtree.prefix import Prefixes  # noqa: E402
 from specdiag.ddtree.trials import Trial  # noqa: E402
 from specdiag.ddtree.verify import Sampling  # noqa: E402
 
+GREEDY = Sampling()
 EVERY = 4
 MODES = [Options("autoregressive"), Options("linear"), Options(budget=9, top_k=3)]
 
 each_mode = pytest.mark.parametrize("options", MODES, ids=lambda one: one.mode)
 
 
-def named(prompts, sampling=Sampling(), tokens=30):
+def named(prompts, sampling=GREEDY, tokens=30):
     return [Request(f"r{n}", prompt, tokens, None, sampling) for n, prompt in enumerate(prompts)]
 
 
@@ -84,8 +85,12 @@ def test_a_checkpoint_is_the_state_behind_its_tokens(run, make_target, tokens):
             cache = target.cache(1, length)
             target.prefill([kept.tokens[:length]], cache)
             for layer, state in states.items():
-                torch.testing.assert_close(state.delta, cache.states[layer].delta[0], atol=1e-4, rtol=1e-4)
-                torch.testing.assert_close(state.conv, cache.states[layer].conv[0], atol=1e-4, rtol=1e-4)
+                torch.testing.assert_close(
+                    state.delta, cache.states[layer].delta[0], atol=1e-4, rtol=1e-4
+                )
+                torch.testing.assert_close(
+                    state.conv, cache.states[layer].conv[0], atol=1e-4, rtol=1e-4
+                )
 
 
 def test_what_was_used_last_stays(run, tokens):
@@ -124,8 +129,12 @@ def test_a_record_says_where_a_checkpoint_is_from(run, kind, tokens):
         assert all(one.checkpoint_tokens is None for one in steps)
         return
     for one in steps:
-        assert one.checkpoint_tokens == [n for n in range(one.ctx_len + 1, one.kv_after + 1) if n % EVERY == 0]
-        assert one.checkpoint_rows == [one.accepted[n - one.ctx_len - 1] for n in one.checkpoint_tokens]
+        assert one.checkpoint_tokens == [
+            n for n in range(one.ctx_len + 1, one.kv_after + 1) if n % EVERY == 0
+        ]
+        assert one.checkpoint_rows == [
+            one.accepted[n - one.ctx_len - 1] for n in one.checkpoint_tokens
+        ]
     assert any(
         row != tokens - one.ctx_len - 1
         for one in steps
@@ -143,9 +152,17 @@ def test_a_trace_has_the_length_of_hits(tmp_path):
     found = {r["request"]: r for r in records(tmp_path / "steps.jsonl") if r["record"] == "request"}
     assert [found[name]["cached_tokens"] for name in ("r0", "r1")] == [0, 0]
     for name in ("r0-later", "r1-later"):
-        assert found[name]["prompt_tokens"] - 20 < found[name]["cached_tokens"] < found[name]["prompt_tokens"]
-    steps = [r for r in records(tmp_path / "steps.jsonl") if r["record"] == "step" and r["step"] == 0]
-    assert [one["draft_kv_before"] for one in steps] == [found[one["request"]]["cached_tokens"] for one in steps]
+        assert (
+            found[name]["prompt_tokens"] - 20
+            < found[name]["cached_tokens"]
+            < found[name]["prompt_tokens"]
+        )
+    steps = [
+        r for r in records(tmp_path / "steps.jsonl") if r["record"] == "step" and r["step"] == 0
+    ]
+    assert [one["draft_kv_before"] for one in steps] == [
+        found[one["request"]]["cached_tokens"] for one in steps
+    ]
 
 
 def test_a_state_of_another_row_changes_the_text_of_a_later_request(tmp_path):

@@ -1,0 +1,44 @@
+-- From the rows as parsed (schema raw) to the tables of schema.sql: every convention is converted
+-- here, once. `part` says which run a (source, life, arm) belongs to; `place` orders its files.
+
+-- What a run was asked to do, from its own arguments and from the first things it says.
+CREATE TEMP TABLE asked AS
+WITH argument AS (
+    SELECT run, key, arg_max(value, line) AS value
+    FROM config WHERE value NOT IN ('None', 'null', '') GROUP BY run, key
+),
+hint AS (
+    SELECT run, 'draft_tokens' AS what, max("after") AS value FROM event
+    WHERE kind = 'draft_tokens' AND "after" IS NOT NULL GROUP BY run
+    UNION ALL
+    SELECT run, 'verify_width', max("after") FROM event
+    WHERE kind = 'capture_begin' AND name = 'target verify' GROUP BY run
+    UNION ALL
+    SELECT run, 'block', max(value) FROM event WHERE kind = 'hook' AND detail = 'initialized' GROUP BY run
+    UNION ALL
+    SELECT run, 'budget', max("after") FROM event WHERE kind = 'hook' AND detail = 'initialized' GROUP BY run
+)
+SELECT
+    run,
+    bool_or(a.key IS NOT NULL) AS configured,
+    max(upper(a.value)) FILTER (a.key IN ('speculative_algorithm', 'method', 'algorithm')) AS algorithm,
+    bool_or(a.key SIMILAR TO '.*(shadow_linear|shadow-linear).*' AND a.value ILIKE 'true') AS shadow,
+    bool_or(a.key SIMILAR TO '.*(ddtree|tree).*' AND a.key LIKE 'spec%' AND a.value NOT ILIKE 'false') AS tree_flag,
+    max(a.value) FILTER (a.key IN ('model_path', 'model', 'target')) AS model,
+    max(a.value) FILTER (a.key IN ('speculative_draft_model_path', 'speculative_model', 'draft_model', 'drafter')) AS draft_model,
+    TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_draft_tokens') AS INTEGER) AS draft_tokens,
+    TRY_CAST(max(a.value) FILTER (a.key = 'num_speculative_tokens') AS INTEGER) + 1 AS drafted_plus_one,
+    TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_steps') AS INTEGER) AS draft_steps,
+    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(topk|top_k)' OR a.key = 'top_k') AS INTEGER) AS top_k,
+    TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(tree_budget|ddtree_budget)' OR a.key = 'budget') AS INTEGER) AS budget,
+    TRY_CAST(max(a.value) FILTER (a.key IN ('speculative_dflash_block_size', 'block')) AS INTEGER) AS block,
+    TRY_CAST(max(a.value) FILTER (a.key = 'page_size') AS INTEGER) AS page_size,
+    TRY_CAST(max(a.value) FILTER (a.key = 'decode_log_interval') AS INTEGER) AS log_interval,
+    max(h.value) FILTER (h.what = 'draft_tokens')::INTEGER AS hinted_draft_tokens,
+    max(h.value) FILTER (h.what = 'verify_width')::INTEGER AS verify_width,
+    max(h.value) FILTER (h.what = 'block')::INTEGER AS hinted_block,
+    max(h.value) FILTER (h.what = 'budget')::INTEGER AS hinted_budget
+FROM (SELECT DISTINCT run FROM part)
+LEFT JOIN argument a USING (run)
+LEFT JOIN hint h USING (run)
+GROUP BY run;

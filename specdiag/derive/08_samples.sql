@@ -1,0 +1,69 @@
+-- Samples.
+
+INSERT INTO commit_sample
+SELECT run, source, line, time, 'decode', running * coalesce((SELECT log_interval FROM asked a WHERE a.run = decode.run), 40),
+    commit_len, ctx_len, running, tokens_per_s, NULL
+FROM decode WHERE usable AND accept_len IS NOT NULL
+UNION ALL
+SELECT run, source, line, time, 'acceptance',
+    coalesce(steps, CASE WHEN drafted_tokens > 0 AND commit_len > 1 THEN accepted_tokens / (commit_len - 1) END),
+    coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, drafted_tokens
+FROM acceptance WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL
+UNION ALL
+SELECT run, source, line, time, 'step', 1, coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, nodes
+FROM step WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL AND NOT coalesce(warmup, false)
+UNION ALL
+SELECT run, source, line, time, 'request', verify_steps, commit_len, prompt_tokens, NULL, tokens_per_s, proposed_drafts
+FROM request WHERE commit_len IS NOT NULL
+UNION ALL
+SELECT run, source, line, time, 'benchmark', output_tokens / accept_len, accept_len, NULL, concurrency, tokens_per_s, NULL
+FROM benchmark WHERE accept_len > 0
+UNION ALL
+SELECT run, source, line, time, 'state', NULL, accept_len, NULL, NULL, tokens_per_s, NULL
+FROM server_state WHERE accept_len >= 1;
+
+INSERT INTO time_sample
+SELECT run, source, line, 'step', true, ctx_len, batch, stage, ms
+FROM (
+    UNPIVOT (SELECT run, source, line, ctx_len, batch, step_ms AS step, draft_ms AS draft, topk_ms AS "top-k",
+                    build_ms AS build, compile_ms AS compile, verify_ms AS verify, walk_ms AS walk,
+                    commit_ms AS "commit"
+             FROM step WHERE NOT coalesce(warmup, false))
+    ON step, draft, "top-k", build, compile, verify, walk, "commit" INTO NAME stage VALUE ms
+)
+WHERE ctx_len > 0 AND ms > 0
+UNION ALL
+SELECT run, source, line, 'step', true, ctx_len, batch, replace(key, '_ms', ''), TRY_CAST(value AS DOUBLE)
+FROM (SELECT run, source, line, ctx_len, batch, unnest(json_keys(other_ms)) AS key, other_ms
+      FROM step WHERE other_ms IS NOT NULL),
+     LATERAL (SELECT json_extract_string(other_ms, '$."' || key || '"') AS value)
+WHERE ctx_len > 0 AND TRY_CAST(value AS DOUBLE) > 0
+UNION ALL
+SELECT run, source, line, 'acceptance', true, ctx_len, batch, stage, ms
+FROM (
+    UNPIVOT (SELECT run, source, line, ctx_len, batch, step_ms AS step, draft_ms AS draft, build_ms AS build,
+                    verify_ms AS verify, commit_ms AS "commit" FROM acceptance)
+    ON step, draft, build, verify, "commit" INTO NAME stage VALUE ms
+)
+WHERE ctx_len > 0 AND ms > 0;
+
+-- A step without a time of its own takes the sum of its stages, if it has them.
+INSERT INTO time_sample
+SELECT run, source, line, kind, true, any_value(ctx_len), any_value(running), 'step', sum(ms)
+FROM time_sample
+WHERE (source, line) IN (
+    SELECT (source, line) FROM step WHERE NOT coalesce(step_ms > 0, false)
+    UNION ALL SELECT (source, line) FROM acceptance WHERE NOT coalesce(step_ms > 0, false)
+)
+GROUP BY run, source, line, kind
+HAVING NOT bool_or(stage = 'step') AND count(*) >= 2;
+
+INSERT INTO time_sample
+SELECT run, source, line, 'decode', false, ctx_len, running, 'step', step_ms
+FROM decode WHERE steady AND ctx_len > 0 AND step_ms > 0;
+
+-- What a server adds up by itself is the last resort: wall clock, with prompts and idle time in it.
+INSERT INTO time_sample
+SELECT run, source, line, 'state', false, NULL, TRY_CAST(running AS DOUBLE), 'step', unnest(TRY_CAST(json_extract(step_times, '$."' || running || '"') AS DOUBLE[])) * 1000
+FROM (SELECT run, source, line, step_times, unnest(json_keys(step_times)) AS running FROM server_state WHERE json_type(step_times) = 'OBJECT')
+WHERE run NOT IN (SELECT run FROM time_sample);

@@ -1,0 +1,117 @@
+-- Facts of a run.
+
+INSERT INTO run BY NAME
+WITH accept AS (
+    SELECT run, kind,
+        sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS accept_len,
+        row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request', 'benchmark', 'state'], kind)) AS nth
+    FROM commit_sample GROUP BY run, kind
+),
+timed AS (  -- of computed times only where none was measured
+    SELECT run, bool_or(measured) AS measured,
+        coalesce(median(ms) FILTER (measured), median(ms)) AS step_ms,
+        coalesce(min(ctx_len) FILTER (measured), min(ctx_len)) AS ctx_min,
+        coalesce(max(ctx_len) FILTER (measured), max(ctx_len)) AS ctx_max
+    FROM time_sample WHERE stage = 'step' GROUP BY run
+),
+decoded AS (  -- data-parallel ranks serve side by side; other ranks repeat each other
+    SELECT run, sum(tokens_per_s) AS tokens_per_s, sum(running) AS running, min(ctx_min) AS ctx_min, max(ctx_max) AS ctx_max,
+        sum(rows) AS rows, bool_or(accepts) AS accepts, min(started) AS started, max(ended) AS ended
+    FROM (
+        SELECT run, regexp_extract(coalesce(rank, ''), 'DP[0-9]+') AS replica,
+            median(tokens_per_s) FILTER (usable) AS tokens_per_s, median(running) FILTER (usable) AS running,
+            min(ctx_len) FILTER (usable) AS ctx_min, max(ctx_len) FILTER (usable) AS ctx_max, count(*) AS rows,
+            bool_or(accept_len IS NOT NULL) AS accepts, min(time) AS started, max(time) AS ended
+        FROM decode GROUP BY run, replica
+    ) GROUP BY run
+),
+stepped AS (
+    SELECT run, count(*) AS rows, mode(upper(coalesce(algorithm, mode))) AS executed,
+        bool_or(CASE  -- the lists are looked at last
+            WHEN mode ILIKE '%tree%' OR algorithm ILIKE '%tree%' OR mode ILIKE 'shadow%' THEN true
+            WHEN budget IS NOT NULL AND NOT coalesce(mode, algorithm, '') SIMILAR TO '(?i).*(linear|chain|dflash).*' THEN true
+            ELSE len(list_distinct(parents)) < len(parents)
+        END) AS tree,
+        bool_or(mode ILIKE 'shadow%') AS shadow,
+        mode(upper(coalesce(algorithm_requested, algorithm, mode))) AS requested,
+        max(commit_len) > 1 OR max(nodes) > 0 OR bool_or(
+            coalesce(algorithm, mode) IS NOT NULL AND NOT coalesce(algorithm, mode) SIMILAR TO '(?i)(auto.*|none|plain|baseline)'
+        ) AS speculates,
+        mode(coalesce(budget_requested, budget)) AS budget, mode(top_k) AS top_k,
+        sum(commit_len) / nullif(sum(step_ms), 0) * 1000 AS tokens_per_s, median(batch) AS running,
+        min(ctx_len) AS ctx_min, max(ctx_len) AS ctx_max
+    FROM step WHERE NOT coalesce(warmup, false) GROUP BY run
+),
+counted AS (
+    SELECT run, mode(budget) AS budget, mode(top_k) AS top_k, count(*) AS rows, median(tokens_per_s) AS tokens_per_s
+    FROM acceptance GROUP BY run
+),
+hooked AS (
+    SELECT run, max(upper(name)) FILTER (kind = 'hook') AS executed,
+        bool_or(kind = 'hook' AND name ILIKE '%tree%') AS tree, bool_or(kind = 'ready') AS ready,
+        arg_min(coalesce(value, "after" - 1), line) FILTER (kind = 'hook' AND detail = 'verify' AND name ILIKE '%tree%') AS first_verify_drafts,
+        min(time) AS started, max(time) AS ended, count(*) FILTER (kind NOT IN ('arguments', 'frame', 'stack')) AS rows
+    FROM event GROUP BY run
+),
+measured AS (
+    SELECT run, arg_max(tokens_per_s, line) AS tokens_per_s, any_value(upper(algorithm)) AS algorithm,
+        any_value(model) AS model, max(accept_len) AS accept_len, max(draft_tokens)::INTEGER AS draft_tokens,
+        max(draft_steps)::INTEGER AS draft_steps, max(top_k)::INTEGER AS top_k
+    FROM benchmark GROUP BY run
+),
+answered AS (
+    SELECT run, bool_or(verify_steps > 0) AS speculates FROM request GROUP BY run
+),
+told AS (
+    SELECT run, bool_or(accept_len >= 1) AS speculates, sum(tokens_per_s) AS tokens_per_s FROM server_state GROUP BY run
+)
+SELECT
+    a.run,
+    CASE
+        WHEN a.algorithm IN ('NONE', 'NULL') THEN 'NONE'
+        WHEN a.algorithm IS NOT NULL THEN replace(a.algorithm, 'NEXTN', 'EAGLE')
+        WHEN s.requested IS NOT NULL THEN s.requested
+        WHEN m.algorithm IS NOT NULL THEN m.algorithm
+        WHEN a.configured AND a.model IS NOT NULL AND NOT coalesce(d.accepts, false) AND NOT coalesce(c.rows > 0, false) AND NOT coalesce(q.speculates, false) THEN 'NONE'
+    END AS algorithm,
+    coalesce(s.executed, h.executed) AS executed,
+    coalesce(a.algorithm NOT IN ('NONE', 'NULL'), false) OR coalesce(d.accepts, false) OR coalesce(s.speculates, false)
+        OR coalesce(c.rows > 0, false) OR coalesce(q.speculates, false) OR coalesce(m.accept_len IS NOT NULL, false)
+        OR coalesce(v.speculates, false) AS speculates,
+    coalesce(a.algorithm SIMILAR TO '.*(DDTREE|TREEFLASH).*', false) OR coalesce(s.tree, false) OR coalesce(h.tree, false)
+        OR coalesce(a.tree_flag, false) OR (coalesce(a.top_k, 1) > 1 AND coalesce(a.algorithm, 'NONE') <> 'NONE')
+        OR coalesce(c.budget IS NOT NULL, false) AS tree,
+    coalesce(a.shadow, false) OR coalesce(s.shadow, false) AS shadow,
+    coalesce(d.rows > 0, false) OR coalesce(h.rows > 0, false) AS server,
+    coalesce(a.model, m.model) AS model, a.draft_model,
+    coalesce(a.draft_tokens, a.hinted_draft_tokens, a.verify_width, a.drafted_plus_one, a.block, a.hinted_block, m.draft_tokens) AS draft_tokens,
+    coalesce(a.draft_steps, m.draft_steps) AS draft_steps,
+    coalesce(a.budget, c.budget, s.budget, a.hinted_budget) AS budget,
+    coalesce(c.top_k, s.top_k, a.top_k, m.top_k) AS top_k,
+    coalesce(a.block, a.hinted_block) AS block,
+    a.page_size, a.log_interval,
+    coalesce(h.ready, false) OR coalesce(d.rows > 0, false) AS ready,
+    coalesce(d.rows > 0, false) OR coalesce(s.rows > 0, false) OR coalesce(c.rows > 0, false)
+        OR q.run IS NOT NULL OR m.run IS NOT NULL AS served,
+    CASE WHEN f.formula = 'commit_per_proposed' AND f.commit_width = a.draft_steps + 1 AND a.draft_tokens <> a.draft_steps + 1
+         THEN 'commit_per_step' ELSE f.formula END AS rate_formula,
+    CASE WHEN f.formula = 'drafts_per_proposed' THEN f.drafts_width ELSE f.commit_width END::INTEGER AS rate_width,
+    h.first_verify_drafts,
+    x.accept_len, x.kind AS accept_len_from,
+    coalesce(d.tokens_per_s, s.tokens_per_s, m.tokens_per_s, c.tokens_per_s, v.tokens_per_s) AS tokens_per_s,
+    t.step_ms, t.measured AS step_ms_measured,
+    coalesce(t.ctx_min, d.ctx_min, s.ctx_min) AS ctx_min, coalesce(t.ctx_max, d.ctx_max, s.ctx_max) AS ctx_max,
+    coalesce(d.running, s.running) AS running,
+    least(d.started, h.started) AS started, greatest(d.ended, h.ended) AS ended
+FROM asked a
+LEFT JOIN accept x ON x.run = a.run AND x.nth = 1
+LEFT JOIN timed t ON t.run = a.run
+LEFT JOIN decoded d ON d.run = a.run
+LEFT JOIN stepped s ON s.run = a.run
+LEFT JOIN counted c ON c.run = a.run
+LEFT JOIN hooked h ON h.run = a.run
+LEFT JOIN measured m ON m.run = a.run
+LEFT JOIN answered q ON q.run = a.run
+LEFT JOIN told v ON v.run = a.run
+LEFT JOIN rate_fit f ON f.run = a.run
+ORDER BY a.run;
