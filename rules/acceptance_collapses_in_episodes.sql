@@ -10,6 +10,7 @@
 -- ]
 -- formula  = "windows with A <= 0.01 a step, at least 2 in a row and 100 steps or 300 drafts together, with healthy windows (A >= 0.3 a step) before and after"
 -- unlike   = [
+--   "Long contexts on which nothing is accepted, between short ones (acceptance_decays_with_context).",
 --   "Idle windows: a handful of drafts, none accepted.",
 --   "A policy that stops to draft above a batch size, or a simulated acceptance (acceptance_low_on_purpose).",
 --   "One strange request among many: the others would still be accepted.",
@@ -35,17 +36,17 @@ WITH spoken_for AS (
 report AS (
     SELECT run, 'counter line' AS kind, source, line, coalesce(rank, '') AS rank, time, accepted_tokens / drafted_tokens * coalesce(len(positions),
         1) AS drafts,
-        drafted_tokens / coalesce(len(positions), 1) AS steps, drafted_tokens AS drafted, NULL AS running
+        drafted_tokens / coalesce(len(positions), 1) AS steps, drafted_tokens AS drafted, NULL AS running, ctx_len
     FROM acceptance WHERE drafted_tokens >= $drafts AND accept_rate IS NOT NULL
     UNION ALL
-    SELECT run, 'counter line', source, line, coalesce(rank, ''), time, coalesce(commit_len - 1, accepted_drafts), NULL, NULL, batch
+    SELECT run, 'counter line', source, line, coalesce(rank, ''), time, coalesce(commit_len - 1, accepted_drafts), NULL, NULL, batch, ctx_len
     FROM acceptance WHERE drafted_tokens IS NULL AND coalesce(commit_len - 1, accepted_drafts) IS NOT NULL
     UNION ALL
     SELECT d.run, 'decode line', d.source, d.line, coalesce(d.rank, ''), d.time, d.accept_len - 1, d.running * coalesce(r.log_interval, 40), NULL,
-        d.running
+        d.running, d.ctx_len
     FROM decode d JOIN run r USING (run) WHERE d.usable AND d.accept_len IS NOT NULL
     UNION ALL
-    SELECT run, 'request', source, line, '', time, coalesce(correct_drafts / verify_steps, commit_len - 1), verify_steps, proposed_drafts, NULL
+    SELECT run, 'request', source, line, '', time, coalesce(correct_drafts / verify_steps, commit_len - 1), verify_steps, proposed_drafts, NULL, prompt_tokens
     FROM request WHERE verify_steps >= 10
 ),
 state AS (
@@ -58,7 +59,7 @@ parted AS (
 ),
 stretch AS (
     SELECT run, kind, rank, stretch, bool_or(state = 'dead') AS dead, count(*) AS windows, count(*) FILTER (state = 'healthy') AS healthy,
-        sum(steps) AS steps, sum(drafted) AS drafted, min(running) AS running_min, max(running) AS running_max, median(drafts) AS drafts,
+        sum(steps) AS steps, sum(drafted) AS drafted, min(running) AS running_min, max(running) AS running_max, median(ctx_len) AS ctx_len, median(drafts) AS drafts,
         min(source) AS source, min(line) AS first_line, max(line) AS last_line, arg_min(cite(source, line), line, 2) AS lines
     FROM parted GROUP BY run, kind, rank, stretch
 ),
@@ -68,17 +69,26 @@ around AS (
         sum(healthy) OVER (PARTITION BY run, kind, rank ORDER BY stretch ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS healthy_after
     FROM stretch s
 ),
-batch AS (  -- healthy at these batch sizes
-    SELECT run, kind, max(running) AS running_max, median(drafts) AS drafts, arg_max(cite(source, line), line) AS place
+batch AS (  -- healthy at these batch sizes, and up to this context
+    SELECT run, kind, max(running) AS running_max, median(ctx_len) AS ctx_len, median(drafts) AS drafts, arg_max(cite(source, line), line) AS place
     FROM state WHERE state = 'healthy' GROUP BY run, kind
 ),
-episode AS (
+dead_time AS (
     SELECT a.* FROM around a JOIN batch b USING (run, kind)
     WHERE a.dead AND a.healthy_before >= $around AND a.healthy_after >= $around AND a.windows >= $windows
         AND (a.steps >= $steps OR a.drafted >= $drafted OR (a.steps IS NULL AND a.windows >= 5))
         AND (a.kind <> 'decode line' OR a.steps >= 2 * $steps)
         AND NOT coalesce(a.running_min > b.running_max, false)
 ),
+-- Contexts at which most of the reports accept nothing are no episode: that is
+-- acceptance_decays_with_context.
+at_length AS (
+    SELECT d.run, d.kind, d.rank, d.stretch FROM dead_time d JOIN batch b USING (run, kind)
+    JOIN state s ON s.run = d.run AND s.kind = d.kind AND s.ctx_len >= d.ctx_len
+    WHERE d.ctx_len > b.ctx_len
+    GROUP BY d.run, d.kind, d.rank, d.stretch HAVING avg((s.state = 'dead')::INTEGER) >= 0.5
+),
+episode AS (FROM dead_time ANTI JOIN at_length USING (run, kind, rank, stretch)),
 -- Answers that ended in an episode.
 answer AS (
     SELECT e.run, e.kind, e.stretch, count(*) AS requests, count(*) FILTER (q.finish = 'length') AS cut,
