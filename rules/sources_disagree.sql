@@ -6,7 +6,7 @@
 -- fix      = [
 --   "Trust the source that holds raw counts (steps, tokens, histogram) over the one that holds a ratio.",
 --   "Check which of them counts the bonus token, and whether the benchmark read a lifetime mean of an older server.",
---   "`specdiag query 'SELECT * FROM ledger'` shows every entry with both sides, its residual and what it may be.",
+--   "`specdiag ledger` shows every entry with both sides, its residual and what it may be.",
 -- ]
 -- formula  = "double entry: per record histogram = steps, drafts + steps + 1 = tokens, proposed = steps x width, accept length x steps = tokens; per run token counter = throughput x time = steps x batch x C, and C of the log = records = benchmark"
 -- unlike   = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdiag import __version__
-from specdiag.commands import stops, tree, whatif
+from specdiag.commands import ledger, stops, tree, whatif
 from specdiag.commands.options import Baseline, Parsers, Paths
 from specdiag.ddtree import commands as ddtree
 from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
@@ -188,6 +188,7 @@ def query(
 app.command()(tree.tree)
 app.command()(whatif.whatif)
 app.command()(stops.stops)
+app.command()(ledger.ledger)
 
 
 # What analyze and check share

@@ -98,9 +98,9 @@ def duration_ms(ms: float | None) -> str:
     return f"{figure(ms / 1000)} s" if ms >= 1000 else f"{figure(ms)} ms"
 
 
-def count(number: int, thing: str) -> str:
+def count(number: int, thing: str, things: str = "") -> str:
     """A number and its thing, in the plural where it is due."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or thing + 's'}"
 
 
 def named(names: list[str], most: int = 8) -> str:
