@@ -1,6 +1,6 @@
 -- title    = "Tree verification commits less than the chain"
 -- severity = "critical"
--- needs    = { commit_sample = ["commit_len"], chain = ["against"], run = [], prefill = [], request = [], step = [] }
+-- needs    = { commit_sample = ["commit_len"], chain = ["against"], run = [], step = [], chain_prompts = [] }
 -- enough   = { commit_sample = 5 }
 -- applies  = "tree AND served"
 -- enable   = "run the same prompts with linear verification and analyse both runs together"
@@ -41,23 +41,7 @@ sample AS (
 ),
 -- Other prompts are other text. Where both runs show their prompts' lengths, half of them must be
 -- the same, or the mean about the same.
-prompt AS (
-    SELECT run, 'prefill' AS seen, new_tokens + coalesce(cached_tokens, 0) AS tokens, new_requests AS prompts FROM prefill WHERE new_requests > 0
-    UNION ALL
-    SELECT run, 'request', prompt_tokens, 1 FROM request WHERE prompt_tokens > 0
-    UNION ALL
-    SELECT run, 'step', min(ctx_len), 1 FROM step WHERE request IS NOT NULL AND NOT coalesce(warmup, false) GROUP BY run, request HAVING min(ctx_len) > 0
-),
-mean_prompt AS (
-    SELECT run, seen, sum(tokens) / sum(prompts) AS length, count(DISTINCT tokens) AS lengths FROM prompt GROUP BY run, seen
-),
-stranger AS (
-    SELECT p.run, p.against FROM chain p
-    JOIN mean_prompt a ON a.run = p.run JOIN mean_prompt b ON b.run = p.against AND b.seen = a.seen
-    WHERE abs(a.length - b.length) > $length * least(a.length, b.length)
-        AND (SELECT count(DISTINCT x.tokens) FROM prompt x JOIN prompt y ON y.run = b.run AND y.seen = x.seen AND y.tokens = x.tokens
-             WHERE x.run = a.run AND x.seen = a.seen) < $prompts * least(a.lengths, b.lengths)
-),
+stranger AS (SELECT DISTINCT run, against FROM chain_prompts WHERE apart > $length AND shared < $prompts),
 -- What the chain would commit if it reached no deeper than the tree can: all its nodes in a row
 -- where there is one candidate a depth, half of them where siblings take their share, and what a
 -- trace shows where it is less, since a drafter that is sure of nothing makes shallow trees. Rows

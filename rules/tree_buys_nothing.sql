@@ -1,6 +1,6 @@
 -- title    = "The tree commits no more than the chain and costs more"
 -- severity = "medium"
--- needs    = { chain = ["against"], run = [], step = [], decode = [], acceptance = [], prefill = [], request = [], config = [] }
+-- needs    = { chain = ["against"], run = [], step = [], decode = [], acceptance = [], config = [], chain_prompts = [] }
 -- applies  = "tree AND served AND NOT shadow"
 -- enable   = "run the same prompts with linear verification and analyse both runs together"
 -- why      = "A tree verifies more rows than the chain, and has to be built, masked, walked and gathered. It pays where siblings are accepted often enough that steps get rarer by more than they get dearer."
@@ -55,21 +55,7 @@ cell AS (
 ),
 -- Other prompts are other text. Where both runs show their prompts' lengths, half of them must be
 -- the same, or the mean about the same.
-prompt AS (
-    SELECT run, 'prefill' AS seen, new_tokens + coalesce(cached_tokens, 0) AS tokens, new_requests AS prompts FROM prefill WHERE new_requests > 0
-    UNION ALL
-    SELECT run, 'request', prompt_tokens, 1 FROM request WHERE prompt_tokens > 0
-    UNION ALL
-    SELECT run, 'step', min(ctx_len), 1 FROM step WHERE request IS NOT NULL AND NOT coalesce(warmup, false) GROUP BY run, request HAVING min(ctx_len) > 0
-),
-mean_prompt AS (SELECT run, seen, sum(tokens) / sum(prompts) AS length, count(DISTINCT tokens) AS lengths FROM prompt GROUP BY run, seen),
-stranger AS (
-    SELECT p.run, p.against FROM chain p
-    JOIN mean_prompt a ON a.run = p.run JOIN mean_prompt b ON b.run = p.against AND b.seen = a.seen
-    WHERE abs(a.length - b.length) > $length * least(a.length, b.length)
-        AND (SELECT count(DISTINCT x.tokens) FROM prompt x JOIN prompt y ON y.run = b.run AND y.seen = x.seen AND y.tokens = x.tokens
-             WHERE x.run = a.run AND x.seen = a.seen) < $prompts * least(a.lengths, b.lengths)
-),
+stranger AS (SELECT DISTINCT run, against FROM chain_prompts WHERE apart > $length AND shared < $prompts),
 paired AS (
     SELECT p.run, p.against, t.kind, t.running, least(t.rows, c.rows) AS weight, ln(t.commit_len / c.commit_len) AS longer,
         ln(t.step_ms / c.step_ms) AS dearer,

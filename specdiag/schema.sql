@@ -410,6 +410,23 @@ SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
 LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what = 'model'
 WHERE h.run IS NULL AND r.speculates AND NOT r.tree AND r.algorithm IS NOT NULL;
 
+-- Whether a run and its chain were given the same prompts, by each place that shows their lengths.
+CREATE VIEW chain_prompts AS
+WITH prompt AS (
+    SELECT run, 'prefill' AS seen, new_tokens + coalesce(cached_tokens, 0) AS tokens, new_requests AS prompts FROM prefill WHERE new_requests > 0
+    UNION ALL
+    SELECT run, 'request', prompt_tokens, 1 FROM request WHERE prompt_tokens > 0
+    UNION ALL
+    SELECT run, 'step', min(ctx_len), 1 FROM step WHERE request IS NOT NULL AND NOT coalesce(warmup, false) GROUP BY run, request HAVING min(ctx_len) > 0
+),
+mean_prompt AS (SELECT run, seen, sum(tokens) / sum(prompts) AS length, count(DISTINCT tokens) AS lengths FROM prompt GROUP BY run, seen)
+SELECT p.run, p.against, a.seen,
+    abs(a.length - b.length) / least(a.length, b.length) AS apart,  -- the mean lengths, 0: equal
+    (SELECT count(DISTINCT x.tokens) FROM prompt x JOIN prompt y ON y.run = b.run AND y.seen = x.seen AND y.tokens = x.tokens
+     WHERE x.run = a.run AND x.seen = a.seen) / least(a.lengths, b.lengths) AS shared  -- of the different lengths, 0-1
+FROM chain p
+JOIN mean_prompt a ON a.run = p.run JOIN mean_prompt b ON b.run = p.against AND b.seen = a.seen;
+
 -- Published commit lengths, from published.csv.
 CREATE TABLE published (
     target VARCHAR,          -- name of the target model, in lower case, without its maker
