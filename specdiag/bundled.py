@@ -20,6 +20,7 @@ PUBLISHED = _PACKAGE / "published.csv"
 WORDS = _PACKAGE / "words.sql"
 REPLAY = _PACKAGE / "replay.sql"
 IDENTITIES = _PACKAGE / "identities"
+FIGURES = _PACKAGE / "figures"
 
 
 def header(sql: str) -> dict[str, Any]:
