@@ -247,7 +247,7 @@ def _run(paths: list[str], outputs: list[tuple[str, str]], settings: Config, bas
     path = baseline if baseline and source.exists(baseline) else ""
     sources = source.find(paths, path)
     try:
-        result, _ = diagnosis.analyze(
+        result, filled = diagnosis.analyze(
             sources, parsers, rules, settings.params, _progress(sources),
             "" if path else baseline,
         )  # fmt: skip
@@ -260,7 +260,7 @@ def _run(paths: list[str], outputs: list[tuple[str, str]], settings: Config, bas
     if not to_stdout:
         typer.echo(terminal.render(result, colour=_colour(), width=terminal.width()))
     for kind, path in outputs:
-        text = report.render(kind, result)
+        text = report.render(kind, result, filled)
         if path == "-":
             typer.echo(text, nl=not text.endswith("\n"))
         else:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from specdiag.diagnosis import Diagnosis
+    from specdiag.store import Store
 
 KINDS = ("json", "markdown", "html")
 
 
-def render(kind: str, diagnosis: Diagnosis) -> str:
-    """The report of a kind; only its module is imported."""
-    text: str = import_module(f"specdiag.report.{kind}").render(diagnosis)
+def render(kind: str, diagnosis: Diagnosis, store: Store | None = None) -> str:
+    """The report of a kind; only its module is imported. Pages have pictures of the store."""
+    module = import_module(f"specdiag.report.{kind}")
+    text: str = module.render(diagnosis, store) if kind == "html" else module.render(diagnosis)
     return text
