@@ -11,9 +11,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from specdiag import __version__, drawing
+from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Run
-from specdiag.report import quote, table, text
+from specdiag.report import drawing, quote, table, text
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES
 
