@@ -12,9 +12,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from specdiag import __version__, drawing
+from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Finding, Run
-from specdiag.report import json, quote, table, text
+from specdiag.report import drawing, json, quote, table, text
 from specdiag.report.html import packing, pairs, pictures
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES
@@ -59,7 +59,8 @@ def _page(diagnosis: Diagnosis, store: Store | None, share: float, most: int) ->
     decided, applying = text.coverage(diagnosis)
     return _environment().get_template("page.html.jinja").render(
         version=__version__, allowed=hashes, style=Markup(packing.style("page.css")),
-        packed={name: Markup(one) for name, one in packed.items()}, scripts=[Markup(one) for one in scripts],
+        packed={name: Markup(one) for name, one in packed.items()},
+        scripts=[Markup(one) for one in scripts],
         verdict=text.verdict(diagnosis), tone=_tone(diagnosis),
         decided=f"decidable: {decided:,} of {text.count(applying, 'rule')}" if applying else "",
         switch_on=text.to_switch_on(diagnosis),
