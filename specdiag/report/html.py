@@ -13,15 +13,19 @@ from markupsafe import Markup, escape
 
 from specdiag import __version__, drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Run
+from specdiag.provenance import Provenance
 from specdiag.report import quote, table, text
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES
+from specdiag.store import Store
 
 FOLDED = 25  # rows of a table that are shown before the rest is folded
 LONGEST = 600  # characters of any text
 
 
-def render(diagnosis: Diagnosis) -> str:
+def render(
+    diagnosis: Diagnosis, store: Store | None = None, provenance: Provenance | None = None
+) -> str:
     """The page; the same text for the same input."""
     runs, more_runs = _runs(diagnosis)
     return _environment().get_template("page.html.jinja").render(
