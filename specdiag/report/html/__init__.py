@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from markupsafe import Markup, escape
 
 from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Finding, Run
-from specdiag.report import drawing, json, quote, table, text
+from specdiag.provenance import Provenance
+from specdiag.report import drawing, json, quote, sides, table, text
 from specdiag.report.html import packing, pairs, pictures
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES
@@ -31,16 +33,20 @@ BUDGETS = ((1.0, 300), (0.4, 100), (0.1, 30), (0.0, 8))
 _HERE = Path(__file__).parent
 
 
-def render(diagnosis: Diagnosis, store: Store | None = None) -> str:
+def render(
+    diagnosis: Diagnosis, store: Store | None = None, origin: Provenance | None = None
+) -> str:
     """The page; the same text for the same input. Without a store it has no pictures."""
     for share, most in BUDGETS:
-        page = _page(diagnosis, store, share, most)
+        page = _page(diagnosis, store, origin, share, most)
         if len(page.encode("utf-8", "backslashreplace")) <= CAP:
             break
     return page
 
 
-def _page(diagnosis: Diagnosis, store: Store | None, share: float, most: int) -> str:
+def _page(
+    diagnosis: Diagnosis, store: Store | None, origin: Provenance | None, share: float, most: int
+) -> str:
     runs, more_runs = _runs(diagnosis)
     ids = _ids(diagnosis)
     drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
@@ -71,7 +77,8 @@ def _page(diagnosis: Diagnosis, store: Store | None, share: float, most: int) ->
         pictures=drawn, pairs=pairs.pairs(diagnosis, store) if store else [], trees=None,
         undecided=text.open_rules(diagnosis), passed=text.passed(diagnosis),
         inapplicable=text.inapplicable(diagnosis),
-        notices=text.notices(diagnosis), inputs=_inputs(diagnosis),
+        notices=text.notices(diagnosis), inputs=_inputs(diagnosis, origin), origin=origin,
+        configuration=_configuration(origin) if origin else [], stored=store is not None,
         folded=FOLDED,
     )  # fmt: skip
 
@@ -96,7 +103,7 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "prose": _prose, "figure": text.figure, "named": text.named, "things": text.count,
         "severities": text.severities, "by_file": _by_file, "compact": _compact,
-        "share": text.share, "drawn": _drawn, "code": _code, "sides": lambda finding: [],
+        "share": text.share, "drawn": _drawn, "code": _code, "sides": sides.sides,
     }  # fmt: skip
     environment.globals["quoted"] = partial(quote.line, limit=LONGEST)
     environment.globals["commands"] = _commands
@@ -241,7 +248,22 @@ def _notes(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     ]
 
 
-def _inputs(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+def _inputs(diagnosis: Diagnosis, origin: Provenance | None) -> list[dict[str, Any]]:
     """Every file once, though it may hold several runs."""
+    if origin:
+        return [asdict(one) for one in origin.inputs]
     files = {one["path"]: one for run in diagnosis.runs for one in run.sources}
     return [files[path] for path in sorted(files)]
+
+
+def _configuration(origin: Provenance) -> list[str]:
+    """What the user set, in words."""
+    said = [f"file {origin.config}"] if origin.config else []
+    said += [
+        f"{rule}.{name} = {text.figure(value)}"
+        for rule, values in sorted((origin.params or {}).items())
+        for name, value in sorted(values.items())
+    ]
+    said += [f"baseline {origin.baseline}"] if origin.baseline else []
+    said += [f"fails on {origin.fail_on}"] if origin.fail_on else []
+    return said + [f"requires {name}" for name in origin.require]
