@@ -8,8 +8,9 @@ import re
 from datetime import date, datetime
 from typing import Any
 
-from specdiag import __version__, drawing
+from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Finding, Run
+from specdiag.report import drawing
 from specdiag.report.text import INVISIBLE, coverage, notices, to_switch_on
 
 SCHEMA = 1
