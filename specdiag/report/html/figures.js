@@ -118,7 +118,7 @@
     const layout = {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: tone.ink, size: 12, family: getComputedStyle(document.body).fontFamily },
       margin: { l: 56, r: 12, t: 8, b: 40 }, height: many === 1 ? 330 : 150 * many + 90, barmode: figure.stack ? "stack" : "group", hovermode: "closest",
-      showlegend: figure.series.length > 1, legend: { orientation: "h", y: -.18 / many ** .5, font: { color: tone.ink } }, dragmode: "zoom",
+      showlegend: figure.series.length > 1, legend: { orientation: "h", x: 0, y: 1.01, yanchor: "bottom", font: { color: tone.ink } }, dragmode: "zoom",
       shapes: drawn, annotations: notes, hoverlabel: { bgcolor: tone.card, font: { color: tone.ink }, bordercolor: tone.line },
       xaxis: { ...common, title: { text: plain(figure.x.title) }, type: KINDS[figure.x.scale], anchor: many > 1 ? `y${many}` : "y", zeroline: false },
     };
@@ -132,7 +132,7 @@
     live.hidden = false;
     await window.Plotly.react(live, traces(figure, tone, axes), layout, { displayModeBar: false, responsive: true, displaylogo: false });
     still.setAttribute("hidden", "");
-    const legend = element.querySelector(".legend");
+    const legend = element.querySelector("ul.legend");
     if (legend) legend.hidden = true;
     live.setAttribute("role", "img");
     live.setAttribute("aria-label", still.getAttribute("aria-label"));
