@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,7 @@ def analyze(
     that the store will be copied to. Raises SpecdiagError (exit code 3) when no file could be read.
     """
     chosen = rule.parameters(rules, params)
+    rules = [replace(one, params=chosen[one.name]) for one in rules]  # reports show those in force
     filled = fill(files, parsers, progress, baseline, saved)
     if not any(reading.lines for reading in filled.readings):
         own = Notice(
@@ -133,7 +134,7 @@ def analyze(
     asked: rule.Asked = {}
     for one in rules:
         try:
-            found, decided = rule.apply(one, filled.db, chosen[one.name], asked)
+            found, decided = rule.apply(one, filled.db, one.params, asked)
         except SpecdiagError as error:
             broken.append(error)
             continue
