@@ -4,7 +4,9 @@
 -- x = { title = "context, tokens a request", scale = "log" }
 -- y = { title = "accept length, tokens a step" }
 WITH kind AS (  -- one kind of row a run
-    SELECT run, kind, count(*) AS rows FROM commit_sample WHERE ctx_len > 0 AND kind IN ('step', 'decode', 'acceptance', 'request') GROUP BY run, kind
+    SELECT run, kind, count(*) AS rows FROM commit_sample WHERE ctx_len > 0 AND kind IN ('step', 'decode', 'acceptance', 'request')
+        AND run IN (SELECT run FROM run WHERE speculates)
+    GROUP BY run, kind
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request'], kind)) = 1
 ),
 sample AS (

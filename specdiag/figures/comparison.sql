@@ -6,7 +6,7 @@
 -- y = { title = "share, %" }
 WITH compared AS (SELECT run FROM pairing UNION SELECT against FROM pairing),
 sample AS (
-    SELECT run, 'accept length' AS panel, kind, commit_len AS value FROM commit_sample WHERE kind IN ('request', 'step', 'decode', 'acceptance')
+    SELECT run, 'accept length' AS panel, kind, commit_len AS value FROM commit_sample WHERE kind IN ('request', 'step', 'decode', 'acceptance') AND run IN (SELECT run FROM run WHERE speculates)
     UNION ALL
     SELECT run, CASE WHEN measured THEN 'step time, ms' ELSE 'step time computed from throughput, ms' END, kind, ms FROM time_sample WHERE stage = 'step' AND kind IN ('step', 'decode', 'acceptance')
     UNION ALL
@@ -17,7 +17,7 @@ sample AS (
     SELECT run, 'time to first token, s', 'request', ttft_s FROM request
 ),
 counted AS (
-    SELECT panel, run, kind, count(value) AS rows, quantile_cont(value, [x / 100 FOR x IN range(101)]) AS reached
+    SELECT panel, run, kind, count(value) AS rows, quantile_disc(value, [x / 100 FOR x IN range(101)]) AS reached
     FROM sample WHERE run IN (FROM compared) AND isfinite(value) GROUP BY panel, run, kind HAVING count(value) >= 5
 ),
 shared AS (  -- the kind of row that most of them have
