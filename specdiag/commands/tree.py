@@ -33,7 +33,7 @@ def tree(
 
     Example: specdiag tree sample_logs/healthy-tree-trace.jsonl --step 3
     """
-    from specdiag import drawing
+    from specdiag.report import drawing
 
     text_of = read_tokenizer(tokenizer) if tokenizer else None
     with traced(paths, parsers) as filled:

@@ -1,9 +1,11 @@
-"""A diagnosis as one HTML page that opens anywhere: no script, no request, nothing to install."""
+"""A diagnosis as one HTML page: no request, nothing to install, readable without its scripts."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import shlex
+from collections import Counter, defaultdict
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,37 +13,87 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from specdiag import __version__, drawing
-from specdiag.diagnosis import Diagnosis, Evidence, Run
-from specdiag.report import quote, table, text
+from specdiag import __version__
+from specdiag.diagnosis import Diagnosis, Evidence, Finding, Run
+from specdiag.provenance import Provenance
+from specdiag.report import drawing, json, quote, sides, table, text
+from specdiag.report.html import packing, pairs, pictures
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES
 from specdiag.store import Store
 
 FOLDED = 25  # rows of a table that are shown before the rest is folded
+SHOWN = 10  # runs that are shown before the rest is folded
+SUMMARY = 3  # kinds of findings that the first screen names
 LONGEST = 600  # characters of any text
+CAP = 5_000_000  # bytes of a page, whatever the input
+# How many of the points of pictures, and of equal things in a list: the first that fits is taken.
+BUDGETS = ((1.0, 300), (0.4, 100), (0.1, 30), (0.0, 8))
+
+_HERE = Path(__file__).parent
 
 
-def render(diagnosis: Diagnosis, store: Store | None = None) -> str:
-    """The page; the same text for the same input."""
+def render(
+    diagnosis: Diagnosis, store: Store | None = None, origin: Provenance | None = None
+) -> str:
+    """The page; the same text for the same input. Without a store it has no pictures."""
+    for share, most in BUDGETS:
+        page = _page(diagnosis, store, origin, share, most)
+        if len(page.encode("utf-8", "backslashreplace")) <= CAP:
+            break
+    return page
+
+
+def _page(
+    diagnosis: Diagnosis, store: Store | None, origin: Provenance | None, share: float, most: int
+) -> str:
     runs, more_runs = _runs(diagnosis)
+    ids = _ids(diagnosis)
+    drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
+    groups = text.groups(diagnosis)
+    packed = {"diagnosis": packing.pack(json.render(diagnosis))}
+    if drawn:
+        packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
+                   "plotly": packing.plotly_packed()}  # fmt: skip
+    scripts = [packing.script("page.js")] + [packing.script("figures.js")] * bool(drawn)
+    hashes = [packing.digest(one) for one in scripts]
+    hashes += [packing.digest(packing.plotly())] if drawn else []
+    marked: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for one in drawn:
+        for name in one["findings"]:
+            marked[name].append((one["id"], one["title"]))
+    decided, applying = text.coverage(diagnosis)
     return _environment().get_template("page.html.jinja").render(
-        version=__version__,
-        verdict=text.verdict(diagnosis), head=text.head(diagnosis),
-        worst=diagnosis.worst(),
+        version=__version__, allowed=hashes, style=Markup(packing.style("page.css")),
+        packed={name: Markup(one) for name, one in packed.items()},
+        scripts=[Markup(one) for one in scripts],
+        verdict=text.verdict(diagnosis), tone=_tone(diagnosis),
+        decided=f"decidable: {decided:,} of {text.count(applying, 'rule')}" if applying else "",
+        switch_on=text.to_switch_on(diagnosis),
+        top=[one for one in groups if one.first.severity != "info"][:SUMMARY],
         headings=table.runs_table(diagnosis, [])[0],
         runs=runs, more_runs=more_runs, notes=_notes(diagnosis),
-        groups=text.groups(diagnosis), ids=_ids(diagnosis),
+        groups=groups, ids=ids, marked=marked, most=most,
+        pictures=drawn, pairs=pairs.pairs(diagnosis, store) if store else [], trees=None,
         undecided=text.open_rules(diagnosis), passed=text.passed(diagnosis),
         inapplicable=text.inapplicable(diagnosis),
-        notices=text.notices(diagnosis), inputs=_inputs(diagnosis),
+        notices=text.notices(diagnosis), inputs=_inputs(diagnosis, origin), origin=origin,
+        configuration=_configuration(origin) if origin else [], stored=store is not None,
         folded=FOLDED,
     )  # fmt: skip
 
 
+def _tone(diagnosis: Diagnosis) -> str:
+    """The colour and the icon of the verdict: silence is no health where nothing was decided."""
+    worst = diagnosis.worst()
+    if worst in (None, "info"):
+        return "ok" if text.passed(diagnosis) else "info"
+    return str(worst)
+
+
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_shown,
@@ -51,9 +103,10 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "prose": _prose, "figure": text.figure, "named": text.named, "things": text.count,
         "severities": text.severities, "by_file": _by_file, "compact": _compact,
-        "share": text.share, "drawn": _drawn,
+        "share": text.share, "drawn": _drawn, "code": _code, "sides": sides.sides,
     }  # fmt: skip
     environment.globals["quoted"] = partial(quote.line, limit=LONGEST)
+    environment.globals["commands"] = _commands
     return environment
 
 
@@ -68,6 +121,26 @@ def _prose(words: str) -> Markup:
     """Text of a rule: it may have several lines, and code between backticks."""
     escaped = str(escape(visible(" ".join(words.split()), 2000)))
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))
+
+
+def _code(sql: str) -> Markup:
+    """SQL without its header, line by line."""
+    lines = sql.splitlines()
+    while lines and (lines[0].startswith("--") or not lines[0].strip()):
+        lines.pop(0)
+    return Markup("\n".join(str(escape(visible(line, LONGEST))) for line in lines))
+
+
+def _commands(finding: Finding) -> list[str]:
+    """What to type next."""
+    if finding.step is None or not finding.evidence:
+        return []
+    words = ["specdiag", "tree", finding.evidence[0].path, "--run", finding.run]
+    if finding.step.get("request") is not None:
+        words += ["--request", str(finding.step["request"])]
+    if finding.step.get("step") is not None:
+        words += ["--step", str(finding.step["step"])]
+    return [shlex.join(words)]
 
 
 def _compact(values: dict[str, Any]) -> dict[str, str]:
@@ -86,17 +159,34 @@ def _by_file(evidence: list[Evidence]) -> list[tuple[str, list[Evidence]]]:
 
 
 def _ids(diagnosis: Diagnosis) -> dict[str, str]:
-    """Where each finding is on the page: names that differ in odd characters only get numbers."""
+    """Where each finding is on the page."""
+    return _anchors("finding", [finding.id for finding in diagnosis.findings])
+
+
+def _anchors(kind: str, names: list[str]) -> dict[str, str]:
+    """HTML ids: names that differ in odd characters only get numbers."""
     taken: set[str] = set()
     found = {}
-    for finding in diagnosis.findings:
-        base = anchor = text.anchor(finding.id)
+    for name in names:
+        base = anchor = text.anchor(name, kind)
         number = 2
         while anchor in taken:
             anchor, number = f"{base}-{number}", number + 1
         taken.add(anchor)
-        found[finding.id] = anchor
+        found[name] = anchor
     return found
+
+
+def _decided(diagnosis: Diagnosis) -> dict[str, tuple[int, int]]:
+    """Of every run how many rules decided, and how many could not."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in diagnosis.results:
+        counts[one.run][one.result] += 1
+    return {
+        run.name: (counts[run.name]["pass"] + counts[run.name]["finding"],
+                   counts[run.name]["undecided"])
+        for run in diagnosis.runs
+    }  # fmt: skip
 
 
 def _runs(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -104,20 +194,25 @@ def _runs(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, An
     rows = table.runs_table(diagnosis)[1]
     worst = {finding.run: finding.id for finding in reversed(diagnosis.findings)}
     bars = _bars(diagnosis)
+    counts = _decided(diagnosis)
+    anchors = _anchors("run", [run.name for run in diagnosis.runs])
     made: list[dict[str, Any]] = []
     for run, (name, algorithm, accepted, *cells, said) in zip(diagnosis.runs, rows, strict=True):
         length, _, origin = accepted.removesuffix(")").partition(" (")
-        word, _, rest = said.partition(", ")
+        word = said.partition(", ")[0]
+        passes, undecided = counts[run.name]
         made.append({
-            "name": name, "model": run.facts.get("model"), "algorithm": algorithm,
+            "name": name, "id": anchors[run.name], "algorithm": algorithm,
+            "model": run.facts.get("model"), "version": run.facts.get("version"),
+            "decided": f"{passes:,} of {passes + undecided:,}" if passes + undecided else "–",
             "accepted": length, "origin": origin, "cells": cells, "bars": bars.get(run.name, {}),
-            "said": word, "rest": rest, "finding": worst.get(run.name),
+            "said": word, "finding": worst.get(run.name),
         })  # fmt: skip
-    if len(made) <= FOLDED:
+    if len(made) <= SHOWN:
         return made, []
     order = {name: n for n, name in enumerate(SEVERITIES)} | {"ok": len(SEVERITIES) + 1}
     made.sort(key=lambda row: order.get(row["said"], len(SEVERITIES)))
-    return made[:FOLDED], made[FOLDED:]
+    return made[:SHOWN], made[SHOWN:]
 
 
 def _bars(diagnosis: Diagnosis) -> dict[str, dict[str, int]]:
@@ -153,7 +248,22 @@ def _notes(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     ]
 
 
-def _inputs(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+def _inputs(diagnosis: Diagnosis, origin: Provenance | None) -> list[dict[str, Any]]:
     """Every file once, though it may hold several runs."""
+    if origin:
+        return [asdict(one) for one in origin.inputs]
     files = {one["path"]: one for run in diagnosis.runs for one in run.sources}
     return [files[path] for path in sorted(files)]
+
+
+def _configuration(origin: Provenance) -> list[str]:
+    """What the user set, in words."""
+    said = [f"file {origin.config}"] if origin.config else []
+    said += [
+        f"{rule}.{name} = {text.figure(value)}"
+        for rule, values in sorted((origin.params or {}).items())
+        for name, value in sorted(values.items())
+    ]
+    said += [f"baseline {origin.baseline}"] if origin.baseline else []
+    said += [f"fails on {origin.fail_on}"] if origin.fail_on else []
+    return said + [f"requires {name}" for name in origin.require]
