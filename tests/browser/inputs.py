@@ -7,7 +7,6 @@ import json
 import re
 import runpy
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,19 @@ HEALTHY = SAMPLES / "healthy-dflash.log"
 TRACE = SAMPLES / "walk_stopped_early.jsonl"
 HEALTHY_TRACE = SAMPLES / "healthy-tree-trace.jsonl"
 
-KEPT = {"record", "algorithm", "algorithm_requested", "mode", "accept_rule", "clock", "dtype"}
+KEPT = {
+    "record",
+    "algorithm",
+    "algorithm_requested",
+    "mode",
+    "accept_rule",
+    "clock",
+    "dtype",
+}  # or a record is no trace
+LOGS = ("start_failed", "server_died", "throughput_contradicts_commit")
+LONG = (
+    100_000  # characters of a text that is put into few lines and fields: a line has 8 MB at most
+)
 
 
 def many_runs(folder: Path, number: int = 60) -> Path:
@@ -59,25 +70,21 @@ def traces(folder: Path) -> Path:
 
 def hostile(folder: Path, text: str) -> Path:
     """Logs and traces that carry a text wherever a line can carry one, and still have findings."""
-    place = folder / re.sub(r"[/\0]", "", text)[:60]
-    place.mkdir(parents=True)
-    for name in ("start_failed.log", "server_died.log", "throughput_contradicts_commit.log"):
-        lines = (SAMPLES / name).read_text().splitlines()
-        _write(place / name, lines, lambda line: _in_line(line, text))
+    name = re.sub(r"[/\0]", "", text)[:60]
     (sick,) = SICK.glob("ddtree*.log")
-    _write(place / "depth.log", sick.read_text().splitlines(), lambda line: _in_line(line, text))
-    for trace in (TRACE, HEALTHY_TRACE):
-        name = f"{place.name[:40]}-{trace.name}"
-        _write(folder / name, trace.read_text().splitlines(), lambda line: _in_record(line, text))
+    logs = {SAMPLES / f"{log}.log": folder / name / f"{log}.log" for log in LOGS}
+    for source, path in (logs | {sick: folder / f"run {name}" / "server.log"}).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = source.read_text().splitlines()
+        every = max(1, len(lines) // 8) if len(text) > LONG else 1
+        changed = (_in_line(one, text) if n % every == 0 else one for n, one in enumerate(lines))
+        path.write_text("".join(f"{line}\n" for line in changed))
+    for source in (TRACE, HEALTHY_TRACE)[: 1 if len(text) > LONG else 2]:
+        records = map(json.loads, source.read_text().splitlines())
+        (folder / f"{name[:40]}-{source.name}").write_text(
+            "".join(f"{json.dumps(_in_record(one, text), ensure_ascii=False)}\n" for one in records)
+        )
     return folder
-
-
-def _write(path: Path, lines: list[str], change: Callable[[str], str]) -> None:
-    """A long text is put into a few lines only: else the file would be as large as it is long."""
-    every = max(1, len(lines) // 8) if len(change(lines[0])) > 100_000 else 1
-    path.write_text(
-        "".join((change(line) if n % every == 0 else line) + "\n" for n, line in enumerate(lines))
-    )
 
 
 def _in_line(line: str, text: str) -> str:
@@ -91,11 +98,10 @@ def _plain(text: str) -> str:
     return text.replace("\\", r"\\")
 
 
-def _in_record(line: str, text: str) -> str:
-    def change(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: one if key in KEPT else change(one) for key, one in value.items()}
-        return f"{value}{text}" if isinstance(value, str) else value
-
-    record = change(json.loads(line))
-    return json.dumps(record | {"note": text}, ensure_ascii=False)
+def _in_record(value: Any, text: str) -> Any:
+    if isinstance(value, dict):
+        named = {"request"} if len(text) > LONG else value.keys() - KEPT
+        return {key: _in_record(one, text) if key in named else one for key, one in value.items()}
+    if isinstance(value, list):
+        return [_in_record(one, text) for one in value]
+    return f"{value}{text}" if isinstance(value, str) else value
