@@ -26,6 +26,7 @@ def dress(figure: Figure, runs: Sequence[str]) -> list[Dressed]:
     """Every series; `runs` are those of the page in order, so that a run keeps its colour."""
     here = list(dict.fromkeys(one.run for one in figure.series if one.run is not None))
     names = list(dict.fromkeys(one.name for one in figure.series))
+    lines = list(dict.fromkeys(one.name for one in figure.series if one.draw == "line"))
     # One run: colours tell what is drawn. Several: whose it is, and what by the dash.
     by_run = len(here) > 1 and not figure.stack
     slots = {run: place % SLOTS for place, run in enumerate(runs)}
@@ -40,7 +41,7 @@ def dress(figure: Figure, runs: Sequence[str]) -> list[Dressed]:
             Dressed(
                 one, name,
                 slots.get(one.run or "", 0) if by_run else names.index(one.name) % SLOTS,
-                names.index(one.name) % DASHES if by_run else 0,
+                lines.index(one.name) % DASHES if one.draw == "line" else 0,
                 by_run and one.run in here[SLOTS:],
             )
         )  # fmt: skip

@@ -32,6 +32,7 @@
   // Log text is no markup, and plotly reads some.
   const plain = (text) => String(text ?? "").replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const faint = (colour, share) => colour.replace("rgb(", "rgba(").replace(")", `, ${share})`);
+  const DRAWN = ["point", "line", "bar"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
 
   function traces(figure, tone, axes) {
@@ -75,14 +76,22 @@
   function shapes(figure, tone, axes) {
     const drawn = [], notes = [];
     const at = (ms) => (figure.x.scale === "time" ? new Date(ms).toISOString().slice(0, 23) : ms);
+    const data = figure.series.filter((one) => DRAWN.includes(one.draw)).flatMap((one) => one.x).filter((x) => typeof x === "number");
+    const [first, last] = [data.reduce((a, b) => Math.min(a, b), Infinity), data.reduce((a, b) => Math.max(a, b), -Infinity)];
+    // Findings are named before events, and neither where names would cover each other.
+    const marks = figure.series.filter((one) => one.draw === "mark")
+      .flatMap((one) => one.x.map((x, n) => ({ x, label: one.label?.[n] ?? one.name, cited: Boolean(one.flags?.[n]) })))
+      .sort((a, b) => b.cited - a.cited || a.x - b.x);
+    const named = [];
+    for (const { x, label, cited } of marks) {
+      drawn.push({ type: "line", xref: "x", yref: "paper", x0: at(x), x1: at(x), y0: 0, y1: 1, line: { color: cited ? tone.critical : tone.soft, width: 1.2, dash: cited ? "solid" : "dot" } });
+      if (named.some((other) => Math.abs(other - x) < (last - first) / 45)) continue;
+      named.push(x);
+      notes.push({ x: at(x), y: 1, xref: "x", yref: "paper", text: plain(label).slice(0, 40), textangle: 90, showarrow: false, xanchor: "left", yanchor: "top", font: { size: 10, color: tone.ink }, bgcolor: faint(tone.card, .8) });
+    }
     for (const one of figure.series) {
       one.x.forEach((x, n) => {
-        const label = plain(one.label?.[n] ?? one.name);
-        if (one.draw === "mark") {
-          const cited = Boolean(one.flags?.[n]);
-          drawn.push({ type: "line", xref: "x", yref: "paper", x0: at(x), x1: at(x), y0: 0, y1: 1, line: { color: cited ? tone.critical : tone.soft, width: 1.2, dash: cited ? "solid" : "dot" } });
-          if (notes.length < 24) notes.push({ x: figure.x.scale === "log" ? Math.log10(x) : at(x), y: 1, xref: "x", yref: "paper", text: label.slice(0, 40), textangle: 90, showarrow: false, xanchor: "left", yanchor: "top", font: { size: 10, color: tone.ink } });
-        } else if (one.draw === "shade") {
+        if (one.draw === "shade") {
           drawn.push({ type: "rect", xref: "x", yref: "paper", x0: at(x), x1: at(one.high[n]), y0: 0, y1: 1, fillcolor: faint(tone.soft, .16), line: { width: 0 }, layer: "below" });
         }
       });
@@ -96,13 +105,26 @@
     return { drawn, notes };
   }
 
-  // Ticks of a log axis: doublings where they fit, else powers of ten.
-  function ticks(values) {
+  // Ticks of a log axis: contexts double, everything else goes 1, 2, 5.
+  function doublings(values) {
+    const [low, high] = span(values);
+    if (!(low > 0)) return {};
+    const every = Math.ceil(Math.log2(high / low) / 7) || 1;
+    return every > 2 ? { dtick: 1 } : { tick0: 3, dtick: every * Math.log10(2) };
+  }
+  function rounds(values) {
+    const [low, high] = span(values);
+    if (!(low > 0)) return {};
+    const ones = high / low > 300 ? [1] : high / low > 30 ? [1, 3] : [1, 2, 5];
+    const tickvals = [];
+    for (let power = Math.floor(Math.log10(low)) - 2; power <= Math.log10(high) + 2; power += 1) {
+      for (const one of ones) tickvals.push(Number((one * 10 ** power).toPrecision(3)));
+    }
+    return { tickvals, ticktext: tickvals.map((v) => v.toLocaleString("en")) };
+  }
+  function span(values) {
     const known = values.filter((v) => v > 0);
-    if (!known.length) return {};
-    const span = Math.log10(known.reduce((a, b) => Math.max(a, b)) / known.reduce((a, b) => Math.min(a, b)));
-    const doublings = Math.ceil(span / Math.log10(2) / 7) || 1;
-    return span > 4 ? { dtick: 1 } : { tick0: 3, dtick: doublings * Math.log10(2) };
+    return [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), 0)];
   }
 
   const KINDS = { linear: "linear", log: "log", time: "date", category: "category" };
@@ -122,12 +144,12 @@
       shapes: drawn, annotations: notes, hoverlabel: { bgcolor: tone.card, font: { color: tone.ink }, bordercolor: tone.line },
       xaxis: { ...common, title: { text: plain(figure.x.title) }, type: KINDS[figure.x.scale], anchor: many > 1 ? `y${many}` : "y", zeroline: false },
     };
-    const drawnSeries = figure.series.filter((one) => ["point", "line", "bar"].includes(one.draw));
-    if (figure.x.scale === "log") Object.assign(layout.xaxis, ticks(drawnSeries.flatMap((one) => one.x)));
+    const drawnSeries = figure.series.filter((one) => DRAWN.includes(one.draw));
+    if (figure.x.scale === "log") Object.assign(layout.xaxis, doublings(drawnSeries.flatMap((one) => one.x)));
     figure.parts.forEach((part, n) => {
       const height = (1 - .05 * (many - 1)) / many, top = 1 - n * (height + .05);
       layout[n ? `yaxis${n + 1}` : "yaxis"] = { ...common, title: { text: plain(part.title), font: { size: 11 } }, type: KINDS[part.scale],
-        domain: [Math.max(0, top - height), top], ...(part.scale === "log" ? ticks(drawnSeries.filter((one) => one.part === part.name).flatMap((one) => one.y)) : {}), rangemode: part.scale === "log" ? "normal" : "tozero" };
+        domain: [Math.max(0, top - height), top], ...(part.scale === "log" ? rounds(drawnSeries.filter((one) => one.part === part.name).flatMap((one) => one.y)) : {}), rangemode: part.scale === "log" ? "normal" : "tozero" };
     });
     live.hidden = false;
     await window.Plotly.react(live, traces(figure, tone, axes), layout, { displayModeBar: false, responsive: true, displaylogo: false });

@@ -42,6 +42,8 @@ def scale(
         low, high = (low - 0.3, high + 0.3) if axis.scale == "log" else (low - room, high + room)
     if padded:
         low, high = low - 0.5, high + 0.5
+    if axis.scale == "log":
+        low, high = low - (high - low) / 40, high + (high - low) / 40
     if axis.scale == "linear" and not padded:
         low, high = _rounded(low, high + (high - low) / 30)  # what is on top is not on the edge
 

@@ -13,22 +13,24 @@ from specdiag.report.html.dress import Dressed
 from specdiag.report.html.scale import Scale, scale
 from specdiag.report.text import visible
 
-WIDTH = 720
+NARROW, BROAD = 540, 980  # with one part, or several above each other; as wide as they are shown
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 44  # margins of a picture, the axes' words in them
 HEIGHT, LOW_HEIGHT = 250, 120  # of a part that is alone, and of one among several
 GAP = 16  # between parts
 POINTS = 400  # of a series; the interactive picture shows more
-LABELS = 8  # marks that are told by name in the picture; all of them are in the table
+APART = 15  # pixels between marks that are named; all of them are in the table
 
 
 def draw(figure: Figure, dressed: Sequence[Dressed]) -> Markup:
     """The picture; what is hidden at first is left out."""
     shown = [one for one in dressed if not one.hidden]
     data = [one for one in shown if one.series.draw in ("point", "line", "bar")]
-    each = HEIGHT if len(figure.parts) == 1 else LOW_HEIGHT
+    alone = len(figure.parts) == 1
+    each, width = (HEIGHT, NARROW) if alone else (LOW_HEIGHT, BROAD)
+    right = width - RIGHT
     height = TOP + len(figure.parts) * (each + GAP) - GAP + BOTTOM
     across = scale(
-        figure.x, _across(figure, shown), LEFT, WIDTH - RIGHT,
+        figure.x, _across(figure, shown), LEFT, right,
         _categories(data) if figure.x.scale == "category" else None,
         padded=any(one.series.draw == "bar" for one in data),
     )  # fmt: skip
@@ -42,21 +44,21 @@ def draw(figure: Figure, dressed: Sequence[Dressed]) -> Markup:
             one for one in mine if one.series.part == part or one.series.draw in ("mark", "shade")
         ]
         up = scale(axis, _upwards(figure, axis, here), bottom, top)
-        out += _frame(axis, up, across, bottom, last=part == list(figure.parts)[-1])
-        out += [line for one in here for line in _shades(one, across, top, bottom)]
+        out += _frame(axis, up, across, (right, bottom), last=part == list(figure.parts)[-1])
+        out += [line for one in here for line in _shades(one, across, right, top, bottom)]
         out += _bars(figure, here, across, up)
         for one in here:
-            out += _drawn(one, across, up)
+            out += _drawn(one, across, up, right)
         out += [line for one in here for line in _flags(one, across, up)]
-        out += _marks(here, across, top, bottom, named=part == next(iter(figure.parts)))
+        out += _marks(here, across, right, (top, bottom), named=part == next(iter(figure.parts)))
     out.append(
-        f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{height - 8}" '
+        f'<text class="axis" x="{(LEFT + right) / 2:g}" y="{height - 8}" '
         f'text-anchor="middle">{escape(visible(figure.x.title, 80))}</text>'
     )
     label = escape(visible(f"{figure.title}. {figure.tells}", 400))
     body = "\n".join(out)
     return Markup(
-        f'<svg class="still" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">'
+        f'<svg class="still" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">'
         f"{body}</svg>"
     )
 
@@ -100,8 +102,10 @@ def _upwards(figure: Figure, axis: Axis, shown: Sequence[Dressed]) -> list[float
 # Marks
 
 
-def _frame(axis: Axis, up: Scale, across: Scale, bottom: float, last: bool) -> list[str]:
-    right = WIDTH - RIGHT
+def _frame(
+    axis: Axis, up: Scale, across: Scale, corner: tuple[float, float], last: bool
+) -> list[str]:
+    right, bottom = corner
     out = []
     for y, words in up.ticks:
         out.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
@@ -122,15 +126,14 @@ def _frame(axis: Axis, up: Scale, across: Scale, bottom: float, last: bool) -> l
     return out
 
 
-def _drawn(one: Dressed, across: Scale, up: Scale) -> list[str]:
+def _drawn(one: Dressed, across: Scale, up: Scale, right: float) -> list[str]:
     series = one.series
     if series.draw == "level":
         y = up.place(series.y[0])
         words = escape(visible(series.label[0] or one.name, 60))
         return [
-            f'<path class="level s{one.slot}" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>',
-            f'<text class="note" x="{WIDTH - RIGHT - 4}" y="{y - 4:.1f}" '
-            f'text-anchor="end">{words}</text>',
+            f'<path class="level s{one.slot}" d="M{LEFT} {y:.1f}H{right}"/>',
+            f'<text class="note" x="{right - 4}" y="{y - 4:.1f}" text-anchor="end">{words}</text>',
         ]
     if series.draw not in ("point", "line"):
         return []
@@ -205,13 +208,13 @@ def _flags(one: Dressed, across: Scale, up: Scale) -> list[str]:
     ]
 
 
-def _shades(one: Dressed, across: Scale, top: float, bottom: float) -> list[str]:
+def _shades(one: Dressed, across: Scale, edge: float, top: float, bottom: float) -> list[str]:
     if one.series.draw != "shade":
         return []
     out = []
     for start, end in zip(one.series.x, one.series.high, strict=True):
         left = max(LEFT, across.place(start))
-        right = min(WIDTH - RIGHT, across.place(end))
+        right = min(edge, across.place(end))
         if right > left:
             out.append(
                 f'<rect class="shade" x="{left:.1f}" y="{top}" width="{right - left:.1f}" '
@@ -221,23 +224,25 @@ def _shades(one: Dressed, across: Scale, top: float, bottom: float) -> list[str]
 
 
 def _marks(
-    shown: Sequence[Dressed], across: Scale, top: float, bottom: float, named: bool
+    shown: Sequence[Dressed], across: Scale, right: float, span: tuple[float, float], named: bool
 ) -> list[str]:
+    """Findings are named before events, and neither where names would cover each other."""
+    top, bottom = span
     places = sorted(
-        (across.place(x), one.series.label[n] or one.name, bool(one.series.flags.get(n)))
+        (not one.series.flags.get(n), across.place(x), one.series.label[n] or one.name)
         for one in shown if one.series.draw == "mark"
         for n, x in enumerate(one.series.x)
     )  # fmt: skip
-    inside = [one for one in places if LEFT <= one[0] <= WIDTH - RIGHT]
+    told: list[float] = []
     out = []
-    told = LEFT - 40.0
-    for x, label, cited in inside:
-        out.append(f'<path class="mark{" cited" if cited else ""}" d="M{x:.1f} {top}V{bottom}"/>')
-        if named and x - told > 16 and len(inside) <= 4 * LABELS:
-            told = x
-            words = escape(visible(label, 26))
+    for event, x, label in places:
+        if not LEFT <= x <= right:
+            continue
+        out.append(f'<path class="mark{"" if event else " cited"}" d="M{x:.1f} {top}V{bottom}"/>')
+        if named and all(abs(x - other) > APART for other in told):
+            told.append(x)
             out.append(
-                f'<text class="note" transform="translate({x + 11:.1f} {top + 4}) rotate(90)">'
-                f"{words}</text>"
+                f'<text class="note" transform="translate({x + 4:.1f} {top + 3}) rotate(90)">'
+                f"{escape(visible(label, 24))}</text>"
             )
     return out
