@@ -22,6 +22,13 @@ DEEPEST = 24  # levels that are indented
 TEXT = 24  # characters of a token
 LISTED = 16  # rows of a path, or outside the tree, that are listed
 
+# What is read of a step.
+COLUMNS = (
+    "run", "request", "step", "mode", "algorithm", "ctx_len", "nodes", "budget", "top_k", "step_ms",
+    "parents", "node_tokens", "target_tokens", "ranks", "log_probs", "accepted", "bonus", "cut",
+    "accepted_depth", "commit_len",
+)  # fmt: skip
+
 LEGEND = {
     trees.MISSED: f"{trees.MISSED} should have been accepted",
     trees.AGAINST: f"{trees.AGAINST} accepted against the target's choice",
