@@ -14,6 +14,7 @@ from typing import Any
 
 CHOICES = "the target's choices"
 TEXT = "the text that follows"
+STEPS = 64  # a step and later ones whose text says where the walk should have gone
 
 # How a row stands to the two paths.
 TAKEN = "*"  # accepted as it should be
@@ -86,14 +87,24 @@ def expected(step: Mapping[str, Any], tree: Tree) -> tuple[list[int] | None, str
     It is the target's choices or, without any, `text`: the token ids that the request received
     from this step on.
     """
-    text = whole(step.get("text")) or []
+    known = whole(step.get("text")) or []
     if not tree.drafted:
         return None, ""
     if any(token is not None for token in tree.targets):
         return _follow(tree, lambda row, depth: tree.targets[row]), CHOICES
-    if text:
-        return _follow(tree, lambda row, depth: text[depth] if depth < len(text) else None), TEXT
+    if known:
+        return _follow(tree, lambda row, depth: known[depth] if depth < len(known) else None), TEXT
     return None, ""
+
+
+def text(emitted: list[list[int] | None]) -> list[int]:
+    """The tokens of successive steps, up to the first step that does not say."""
+    tokens: list[int] = []
+    for some in emitted:
+        if some is None or any(token is None for token in some):
+            break
+        tokens += some
+    return tokens
 
 
 def _follow(tree: Tree, wanted: Callable[[int, int], int | None]) -> list[int]:
