@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -12,30 +13,36 @@ from specdiag import __version__
 from specdiag.diagnosis import Diagnosis
 from specdiag.provenance import Provenance
 from specdiag.report import json, table, text
-from specdiag.report.html import filters, packing, pairs, pictures, runs
+from specdiag.report.html import explorer, filters, packing, pairs, pictures, runs
 from specdiag.store import Store
 
 FOLDED = 25  # rows of a table that are shown before the rest is folded
 SUMMARY = 3  # kinds of findings that the first screen names
+NODES = 20_000  # of draft trees
 CAP = 5_000_000  # bytes of a page, whatever the input
 # How many of the points of pictures, and of equal things in a list: the first that fits is taken.
 BUDGETS = ((1.0, 300), (0.4, 100), (0.1, 30), (0.0, 8))
 
 
 def render(
-    diagnosis: Diagnosis, store: Store | None = None, origin: Provenance | None = None
-) -> str:
-    """The page; the same text for the same input. Without a store it has no pictures."""
+    diagnosis: Diagnosis, store: Store | None = None, origin: Provenance | None = None,
+    tokens: Callable[[int], str] | None = None,
+) -> str:  # fmt: skip
+    """The page; the same text for the same input. Without a store it has no pictures.
+
+    `tokens` turns the ids in draft trees into text.
+    """
     for share, most in BUDGETS:
-        page = _page(diagnosis, store, origin, share, most)
+        page = _page(diagnosis, store, origin, tokens, share, most)
         if len(page.encode("utf-8", "backslashreplace")) <= CAP:
             break
     return page
 
 
 def _page(
-    diagnosis: Diagnosis, store: Store | None, origin: Provenance | None, share: float, most: int
-) -> str:
+    diagnosis: Diagnosis, store: Store | None, origin: Provenance | None,
+    tokens: Callable[[int], str] | None, share: float, most: int,
+) -> str:  # fmt: skip
     shown, more = runs.rows(diagnosis)
     ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
     drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
@@ -44,7 +51,19 @@ def _page(
     if drawn:
         packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
                    "plotly": packing.plotly_packed()}  # fmt: skip
-    scripts = [packing.script("page.js")] + [packing.script("figures.js")] * bool(drawn)
+    trees = (
+        explorer.build(store, diagnosis.findings, tokens, int(NODES * share), ids)
+        if store
+        else None
+    )
+    if trees:
+        packed["trees"] = packing.pack_json(trees.data)
+    scripts = [
+        packing.asset(name)
+        for name, wanted in (("page.js", True), ("figures.js", drawn), ("explorer.js", trees))
+        if wanted
+    ]
+    style = packing.asset("page.css") + packing.asset("explorer.css") * bool(trees)
     hashes = [packing.digest(one) for one in scripts]
     hashes += [packing.digest(packing.plotly())] if drawn else []
     marked: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -53,7 +72,7 @@ def _page(
             marked[name].append((one["id"], one["title"]))
     decided, applying = text.coverage(diagnosis)
     return filters.environment().get_template("page.html.jinja").render(
-        version=__version__, allowed=hashes, style=Markup(packing.style("page.css")),
+        version=__version__, allowed=hashes, style=Markup(style),
         packed={name: Markup(one) for name, one in packed.items()},
         scripts=[Markup(one) for one in scripts],
         verdict=text.verdict(diagnosis), tone=_tone(diagnosis),
@@ -63,7 +82,8 @@ def _page(
         headings=table.runs_table(diagnosis, [])[0],
         runs=shown, more_runs=more, notes=_notes(diagnosis),
         groups=groups, ids=ids, marked=marked, most=most,
-        pictures=drawn, pairs=pairs.pairs(diagnosis, store) if store else [], trees=None,
+        pictures=drawn, pairs=pairs.pairs(diagnosis, store) if store else [], explorer=trees,
+        steps=explorer.anchors(trees) if trees else {},
         undecided=text.open_rules(diagnosis), passed=text.passed(diagnosis),
         inapplicable=text.inapplicable(diagnosis),
         notices=text.notices(diagnosis), inputs=_inputs(diagnosis, origin), origin=origin,

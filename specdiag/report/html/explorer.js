@@ -1,11 +1,10 @@
 // The draft-tree explorer. Its data is described in explorer.py. Text from logs only ever becomes
 // text: nothing here writes markup.
-(() => {
+(async () => {
   "use strict";
-  const found = document.getElementById("data-trees");
   const home = document.getElementById("explorer");
-  if (!found || !home) return;
-  const data = JSON.parse(found.textContent);
+  if (!home) return;
+  const data = JSON.parse(await specdiag.unpack("trees"));
   const WHOLE = 40, SIBLINGS = 2, DEEPEST = 300; // rows, siblings and depths shown without asking
   const WIDTH = 132, ACROSS = 176, LEFT = 10, TOP = 30; // pixels: a box, from depth to depth, margins
   const MARKS = { taken: "✓ accepted", missed: "! not taken", against: "✗ against the target" };

@@ -116,6 +116,16 @@ def anchor(run: str, request: str | None, step: int) -> str:
     return "step-" + "/".join(quote(name, safe="!'()*~") for name in names)
 
 
+def anchors(explorer: Explorer) -> dict[tuple[str, int], str]:
+    """The fragments of all steps in the page, by file and line."""
+    data = explorer.data
+    found = {}
+    for step in data["steps"]:
+        run, request = data["runs"][step["run"]]["name"], data["requests"][step["request"]]
+        found[data["paths"][step["path"]], step["line"]] = anchor(run, request, step["step"])
+    return found
+
+
 def build(
     store: Store, findings: Sequence[Finding], tokens: Callable[[int], str] | None = None,
     most_nodes: int = 20_000, anchors: Mapping[str, str] | None = None,
@@ -126,14 +136,14 @@ def build(
     out so that there are fewer than `most_nodes` nodes, the head of a step counting as some.
     """
     db = store.db
-    db.execute("CREATE OR REPLACE TEMP TABLE cited (path VARCHAR, line BIGINT, place BIGINT)")
+    db.execute("CREATE OR REPLACE TEMP TABLE pointed (path VARCHAR, line BIGINT, place BIGINT)")
     cited = [
         (one.path, one.line, place)
         for finding in findings for place, one in enumerate(finding.evidence)
     ]  # fmt: skip
     if cited:
         db.execute(
-            "INSERT INTO cited SELECT unnest(?), unnest(?), unnest(?)",
+            "INSERT INTO pointed SELECT unnest(?), unnest(?), unnest(?)",
             [list(column) for column in zip(*cited, strict=True)],
         )
     db.execute(SELECT.read_text(encoding="utf-8"))

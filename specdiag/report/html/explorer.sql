@@ -1,4 +1,4 @@
--- Which traced steps travel in a page, the most telling first; table `cited` has the places that
+-- Which traced steps travel in a page, the most telling first; table `pointed` has the places that
 -- findings quote.
 --
 --   class 0  a finding cites the step, or replay contradicts it; the kinds of contradiction take turns
@@ -29,7 +29,7 @@ wrong AS (
 ),
 quoted AS (
     SELECT s.rowid AS id, min(c.place) AS place
-    FROM cited c JOIN source f USING (path) JOIN step s ON s.source = f.source AND s.line = c.line
+    FROM pointed c JOIN source f USING (path) JOIN step s ON s.source = f.source AND s.line = c.line
     GROUP BY ALL
 ),
 classed AS (

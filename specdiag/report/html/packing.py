@@ -25,12 +25,8 @@ def pack_json(data: Any) -> str:
 
 
 @cache
-def style(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8").strip()
-
-
-@cache
-def script(name: str) -> str:
+def asset(name: str) -> str:
+    """A script or a style sheet of this folder."""
     return (_HERE / name).read_text(encoding="utf-8")
 
 
