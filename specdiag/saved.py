@@ -6,6 +6,7 @@ lacks of a rule is taken from the installed one of that name, and there are no t
 
 from __future__ import annotations
 
+import functools
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +19,12 @@ from specdiag.checked import Record
 from specdiag.diagnosis import Diagnosis, Evidence, Finding, Run
 from specdiag.errors import Notice, SpecdiagError, reason
 from specdiag.provenance import Input, Provenance
+from specdiag.reading import DATABASE
 from specdiag.report.json import SCHEMA
 from specdiag.report.text import ENOUGH
 from specdiag.rule import SEVERITIES, Cause, Decision, Rule
 from specdiag.store import Store
 
-DATABASE = b"DUCK"  # from byte 8 on
 LARGEST = 1 << 30  # bytes of JSON
 RESULTS = ("finding", "pass", "not applicable", "undecided")
 WRITERS = "write one with `specdiag analyze … --output duckdb=FILE`, or json=FILE"
@@ -176,6 +177,7 @@ def _diagnosis(one: Record, filled: Store | None) -> Diagnosis:
     return found
 
 
+@functools.cache
 def _types() -> dict[str, dict[str, str]]:
     """Columns and types of the tables that a diagnosis holds rows of."""
     db = store.open_empty()
