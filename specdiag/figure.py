@@ -265,7 +265,7 @@ def _series(
 ) -> dict[Group, Series]:
     """The rows of these groups, thinned out where there are too many, in one query."""
     groups = [one for members in chosen.values() for one in members]
-    wanted = []
+    wanted: list[tuple[Any, ...]] = []
     for members in chosen.values():
         most = max(FEWEST, min(MOST, int(share * PICTURE) // len(members)))
         for one in members:
