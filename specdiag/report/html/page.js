@@ -47,6 +47,10 @@ const specdiag = (() => {
   function arrive() {
     const target = byId(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
+    if (target.closest("[hidden]")) {  // a link beats the search
+      search.value = "";
+      filter();
+    }
     unfold(target);
     target.scrollIntoView();
     if (target.tabIndex >= -1) target.focus({ preventScroll: true });
@@ -56,7 +60,7 @@ const specdiag = (() => {
   // Search
 
   const search = byId("search");
-  search.addEventListener("input", () => {
+  function filter() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const all = [...document.querySelectorAll("[data-search]")];
     let found = 0;
@@ -68,7 +72,8 @@ const specdiag = (() => {
       if (matches && words.length) unfold(one.parentElement);
     }
     byId("search-count").textContent = words.length ? `${found} of ${all.length}` : "";
-  });
+  }
+  search.addEventListener("input", filter);
 
   // Copying and saving
 
