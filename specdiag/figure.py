@@ -188,7 +188,8 @@ def draw(
     db: duckdb.DuckDBPyConnection, sketch: Sketch, order: Sequence[str], share: float = 1.0
 ) -> list[Figure]:
     """The pictures of a sketch: one a panel, none where there is nothing to show."""
-    _collect(db, sketch)
+    if not _collect(db, sketch):
+        return []
     found = db.execute(
         """SELECT panel, run, series, part, draw, count(*), min(place), max(place), min(nth)
         FROM picture GROUP BY ALL"""
@@ -234,9 +235,12 @@ def draw(
     ]  # fmt: skip
 
 
-def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> None:
-    """Table picture: the rows of the sketch that can be drawn, with all columns."""
-    given = {row[0]: row[1] for row in db.execute(f"DESCRIBE {sketch.sql}").fetchall()}
+def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> bool:
+    """Table picture: the rows of the sketch that can be drawn, with all columns; if it has any."""
+    db.execute(f"CREATE OR REPLACE TEMP TABLE sketch AS {sketch.sql}")
+    if not db.execute("FROM sketch LIMIT 1").fetchall():
+        return False
+    given = {row[0]: row[1] for row in db.execute("DESCRIBE sketch").fetchall()}
     types = _OPTIONAL | {"x": "VARCHAR" if sketch.x.scale == "category" else "DOUBLE"}
     columns = {name: f"{name if name in given else 'NULL'}::{types[name]}" for name in types}
     for name in ("x", "high"):
@@ -251,13 +255,14 @@ def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> None:
     db.execute(
         f"""CREATE OR REPLACE TEMP TABLE picture AS
         SELECT *, {place} AS place
-        FROM (SELECT run, {selected}, row_number() OVER () AS nth FROM ({sketch.sql}))
+        FROM (SELECT run, {selected}, row_number() OVER () AS nth FROM sketch)
         WHERE (draw = 'level' OR coalesce(isfinite({place}), false))
             AND (draw IN ('mark', 'shade') OR coalesce(isfinite(y), false))
             AND (draw <> 'shade' OR coalesce(isfinite(high), false))
             AND (y > 0 OR y IS NULL OR NOT list_contains(?, part))""",
         [logs],
     )
+    return True
 
 
 def _series(
