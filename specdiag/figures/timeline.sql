@@ -24,7 +24,7 @@ WITH told AS (  -- every report; where a server printed none, what was traced or
     GROUP BY run, source, time
 ),
 extent AS (  -- up to eight ranks are lines of their own; of a long log stretches are shown
-    SELECT run, min(source) AS source, min(time) AS started, max(time) AS ended, count(DISTINCT rank) AS ranks,
+    SELECT run, min(source) AS source, min(time) AS started, max(time) AS ended, greatest(count(DISTINCT nullif(rank, '')), 1) AS ranks,
         ranks <= 8 AND count(*) <= 1200 AS whole, greatest(date_diff('millisecond', started, ended) // 600, 1) AS width
     FROM told GROUP BY run
 ),
@@ -80,8 +80,8 @@ said AS (  -- of an event that comes again the first, and how often
 ),
 gap AS (
     SELECT run, panel, x, lag(x) OVER w AS before, lag(follows) OVER w AS follows, idle
-    FROM (SELECT run, panel, x, idle, decodes, lead(x) OVER (PARTITION BY run ORDER BY x) AS follows FROM stretch WHERE ranks = 1) WHERE decodes
-    WINDOW w AS (PARTITION BY run ORDER BY x)
+    FROM (SELECT run, panel, first, x, idle, decodes, lead(x) OVER (PARTITION BY run ORDER BY x, first) AS follows FROM stretch WHERE ranks = 1) WHERE decodes
+    WINDOW w AS (PARTITION BY run ORDER BY x, first)
 )
 SELECT run, panel, 'line' AS draw, series, part, x, y, CASE WHEN many THEN low END AS low, CASE WHEN many THEN high END AS high, NULL AS label, CASE WHEN n = 1 THEN source END AS source, CASE WHEN n = 1 THEN line END AS line, nth, first FROM drawn WHERE y IS NOT NULL
 UNION ALL
