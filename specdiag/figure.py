@@ -31,25 +31,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from specdiag import bundled, stops
+from specdiag.series import DATA, KINDS, MOST_SERIES, Group, Series, series, table
 from specdiag.store import Store
 from specdiag.whatif import tables as whatif
 
-MOST = 4000  # points of a series
-FEWEST = 60  # points that a series has room for however many there are
-PICTURE = 12_000  # points of a picture, all series together
+__all__ = ["Axis", "Figure", "Series", "Sketch", "draw", "draw_all", "prepare", "sketches"]
+
 RUNS = 24  # runs of a picture
 PANELS = 6  # pictures of a kind
-
-KINDS = ("point", "line", "bar", "mark", "level", "shade")
-DATA = KINDS[:3]  # without one of these there is nothing to show
-THIN = Path(__file__).with_suffix(".sql")
 
 _CITED = ("finding", "rule", "title", "severity", "run", "source", "line")
 _OPTIONAL = {
@@ -64,23 +59,6 @@ class Axis:
 
     title: str
     scale: str = "linear"  # linear, log, time, category
-
-
-@dataclass(frozen=True)
-class Series:
-    """What is drawn in one way: columns of equal length."""
-
-    run: str | None
-    name: str
-    part: str
-    draw: str
-    x: list[Any]
-    y: list[float]
-    low: list[float | None]
-    high: list[float | None]
-    label: list[str | None]
-    flags: dict[int, list[str]]  # place in the columns -> findings that cite it
-    rows: int  # before it was thinned out
 
 
 @dataclass(frozen=True)
@@ -123,21 +101,6 @@ class Sketch:
     ordered: bool = False
 
 
-@dataclass(frozen=True)
-class Group:
-    """Rows that become a series."""
-
-    panel: str
-    run: str | None
-    series: str
-    part: str
-    draw: str
-    rows: int
-    low: float | None  # extent along x
-    high: float | None
-    first: int  # place of the first row in the query
-
-
 def sketches() -> list[Sketch]:
     """Every file of figures/, in the order of the page."""
     found = [_load(path) for path in sorted(bundled.FIGURES.glob("*.sql"))]
@@ -166,29 +129,17 @@ def draw_all(
 
 def prepare(store: Store, cited: Sequence[Mapping[str, Any]]) -> None:
     """The tables that sketches read beside those of the store."""
-    _table(store.db, "cited", _CITED, [tuple(row[name] for name in _CITED) for row in cited])
+    table(store.db, "cited", _CITED, [tuple(row[name] for name in _CITED) for row in cited])
     whatif.fill(store)
     stops.fill(store, most=whatif.STEPS)
-
-
-def _table(
-    db: duckdb.DuckDBPyConnection, name: str, columns: Sequence[str], rows: list[tuple[Any, ...]]
-) -> None:
-    """A temporary table of these rows; columns are text but for numbers known by their name."""
-    numbers = {
-        "source": "BIGINT", "line": "BIGINT", "nth": "BIGINT", "most": "BIGINT",
-        "first": "DOUBLE", "reach": "DOUBLE",
-    }  # fmt: skip
-    lists = list(zip(*rows, strict=True)) or [()] * len(columns)
-    wanted = ", ".join(f"unnest(?::{numbers.get(c, 'VARCHAR')}[]) AS {c}" for c in columns)
-    db.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {wanted}", [list(c) for c in lists])
 
 
 def draw(
     db: duckdb.DuckDBPyConnection, sketch: Sketch, order: Sequence[str], share: float = 1.0
 ) -> list[Figure]:
     """The pictures of a sketch: one a panel, none where there is nothing to show."""
-    _collect(db, sketch)
+    if not _collect(db, sketch):
+        return []
     found = db.execute(
         """SELECT panel, run, series, part, draw, count(*), min(place), max(place), min(nth)
         FROM picture GROUP BY ALL"""
@@ -217,8 +168,8 @@ def draw(
             ),
         )  # fmt: skip
         if any(one.draw in DATA for one in groups):
-            chosen[name] = groups[: PICTURE // FEWEST]
-    series = _series(db, chosen, share, sketch.ordered)
+            chosen[name] = groups[:MOST_SERIES]
+    made = series(db, list(chosen.values()), share, sketch.ordered)
     return [
         Figure(
             name=f"{sketch.name}-{name}" if name else sketch.name,
@@ -226,17 +177,20 @@ def draw(
             tells=sketch.tells, x=sketch.x,
             parts={part: axis for part, axis in sketch.parts.items()
                    if any(one.part == part and one.draw in DATA for one in groups)},
-            stack=sketch.stack, series=[series[one] for one in groups], sql=sketch.sql,
-            left_out=sorted({one.run for one in panels[name] if one not in series and one.run})
+            stack=sketch.stack, series=[made[one] for one in groups], sql=sketch.sql,
+            left_out=sorted({one.run for one in panels[name] if one not in made and one.run})
             + ([other for other in names if other not in chosen] if nth == 0 else []),
         )
         for nth, (name, groups) in enumerate(chosen.items())
     ]  # fmt: skip
 
 
-def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> None:
-    """Table picture: the rows of the sketch that can be drawn, with all columns."""
-    given = {row[0]: row[1] for row in db.execute(f"DESCRIBE {sketch.sql}").fetchall()}
+def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> bool:
+    """Table picture: the rows of the sketch that can be drawn, with all columns; if it has any."""
+    db.execute(f"CREATE OR REPLACE TEMP TABLE sketch AS {sketch.sql}")
+    if not db.execute("FROM sketch LIMIT 1").fetchall():
+        return False
+    given = {row[0]: row[1] for row in db.execute("DESCRIBE sketch").fetchall()}
     types = _OPTIONAL | {"x": "VARCHAR" if sketch.x.scale == "category" else "DOUBLE"}
     columns = {name: f"{name if name in given else 'NULL'}::{types[name]}" for name in types}
     for name in ("x", "high"):
@@ -251,52 +205,11 @@ def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> None:
     db.execute(
         f"""CREATE OR REPLACE TEMP TABLE picture AS
         SELECT *, {place} AS place
-        FROM (SELECT run, {selected}, row_number() OVER () AS nth FROM ({sketch.sql}))
+        FROM (SELECT run, {selected}, row_number() OVER () AS nth FROM sketch)
         WHERE (draw = 'level' OR coalesce(isfinite({place}), false))
             AND (draw IN ('mark', 'shade') OR coalesce(isfinite(y), false))
             AND (draw <> 'shade' OR coalesce(isfinite(high), false))
             AND (y > 0 OR y IS NULL OR NOT list_contains(?, part))""",
         [logs],
     )
-
-
-def _series(
-    db: duckdb.DuckDBPyConnection, chosen: Mapping[str, list[Group]], share: float, ordered: bool
-) -> dict[Group, Series]:
-    """The rows of these groups, thinned out where there are too many, in one query."""
-    groups = [one for members in chosen.values() for one in members]
-    wanted: list[tuple[Any, ...]] = []
-    for members in chosen.values():
-        most = max(FEWEST, min(MOST, int(share * PICTURE) // len(members)))
-        for one in members:
-            reach = (one.high or 0) - (one.low or 0)
-            wanted.append(
-                (len(wanted), one.panel, one.run, one.series, one.part, one.draw,
-                 most if one.rows > most else None, one.low or 0, reach or 1)
-            )  # fmt: skip
-    if not wanted:
-        return {}
-    names = ("nth", "panel", "run", "series", "part", "draw", "most", "first", "reach")
-    _table(db, "wanted", names, wanted)
-    sort = "nth" if ordered else "x, y, label, low, high, source, line"
-    rows = db.execute(f"{THIN.read_text(encoding='utf-8')} ORDER BY group_nth, {sort}").fetchall()
-    found = {}
-    for nth, mine in groupby(rows, key=lambda row: int(row[0])):
-        one = groups[nth]
-        _, x, y, low, high, label, findings = (
-            list(column) for column in zip(*(row[:7] for row in mine), strict=True)
-        )
-        found[one] = Series(
-            one.run, one.series, one.part, one.draw, [_short(value) for value in x],
-            [_short(value) for value in y], [_short(value) for value in low],
-            [_short(value) for value in high], label,
-            {place: names for place, names in enumerate(findings) if names}, one.rows,
-        )  # fmt: skip
-    return found
-
-
-def _short(value: Any) -> Any:
-    """A figure with as many digits as can be seen in a picture; times to the millisecond."""
-    if not isinstance(value, float):
-        return value
-    return round(value) if abs(value) >= 100_000 else float(f"{value:.5g}")
+    return True

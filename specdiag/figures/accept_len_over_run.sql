@@ -4,9 +4,9 @@
 -- draw = "line"
 -- x = { title = "share of the run, %" }
 -- y = { title = "accept length, tokens a step" }
-WITH kind AS (
-    SELECT run, kind, count(*) AS rows FROM commit_sample WHERE kind IN ('step', 'acceptance', 'decode', 'request') AND run IN (SELECT run FROM run WHERE speculates) GROUP BY run, kind
-    HAVING count(time) = 0 AND count(*) >= 10
+WITH untimed AS (SELECT run FROM run WHERE speculates AND run NOT IN (SELECT run FROM commit_sample WHERE time IS NOT NULL)),
+kind AS (
+    SELECT run, kind, count(*) AS rows FROM commit_sample WHERE kind IN ('step', 'acceptance', 'decode', 'request') AND run IN (FROM untimed) GROUP BY run, kind HAVING count(*) >= 10
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'acceptance', 'decode', 'request'], kind)) = 1
 ),
 placed AS (
@@ -15,5 +15,4 @@ placed AS (
 )
 SELECT run, 100 * avg(place) AS x, avg(commit_len) AS y,
     y - 1.96 * stddev_samp(commit_len) / sqrt(count(*)) AS low, y + 1.96 * stddev_samp(commit_len) / sqrt(count(*)) AS high
-FROM placed WHERE run NOT IN (SELECT run FROM commit_sample WHERE time IS NOT NULL)
-GROUP BY run, floor(place * least(40, greatest(rows // 20, 4)))
+FROM placed GROUP BY run, floor(place * least(40, greatest(rows // 20, 4)))

@@ -11,4 +11,4 @@ SELECT run, 'accept', NULL, '', budget, commit_len, commit_low, commit_high, NUL
 UNION ALL
 SELECT run, 'accept', 'point', 'measured', budget, measured, measured_low, measured_high, NULL FROM what_budget WHERE measured IS NOT NULL
 UNION ALL
-SELECT run, NULL, 'mark', '', budget, NULL, NULL, NULL, format('best of {}: {}', run, budget) FROM what_budget WHERE best
+SELECT run, NULL, 'mark', 'best', budget, NULL, NULL, NULL, format('best of {}: {}', run, budget) FROM what_budget WHERE best

@@ -19,10 +19,10 @@ deepest AS (  -- as told by the trace, the arguments, the length of the histogra
     SELECT r.run, coalesce(s.depth_limit, s.block - 1, r.block - 1, r.draft_steps, CASE WHEN NOT r.tree THEN r.draft_tokens - 1 END, h.most) AS drafts
     FROM run r LEFT JOIN setting s USING (run) LEFT JOIN (SELECT run, max(len(histogram)) - 1 AS most FROM request GROUP BY run) h USING (run)
 )
-SELECT run, NULL AS draw, commit_len AS x, 100 * steps / whole AS y, NULL AS label FROM best
+SELECT run, NULL AS draw, NULL AS series, commit_len AS x, 100 * steps / whole AS y, NULL AS label FROM best
 UNION ALL
-SELECT any_value(run), 'mark', drafts + 1, NULL, format('depth limit {}', drafts)
+SELECT any_value(run), 'mark', 'depth limit', drafts + 1, NULL, format('depth limit {}', drafts)
 FROM (SELECT run, drafts FROM deepest WHERE run IN (SELECT run FROM best) AND drafts > 0) GROUP BY drafts HAVING count(*) = 1
 UNION ALL
-SELECT NULL, 'mark', drafts + 1, NULL, format('depth limit {} ({} runs)', drafts, count(*))
+SELECT NULL, 'mark', 'depth limit', drafts + 1, NULL, format('depth limit {} ({} runs)', drafts, count(*))
 FROM deepest WHERE run IN (SELECT run FROM best) AND drafts > 0 GROUP BY drafts HAVING count(*) > 1

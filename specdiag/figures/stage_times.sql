@@ -30,7 +30,11 @@ told AS (
     UNION ALL
     SELECT p.run, -1, p.stage, sum(p.range_ms) / nullif(max(f.steps), 0) FROM profile_stage p JOIN profile f USING (run, source, device)
     WHERE p.stage <> 'step' AND p.run NOT IN (SELECT run FROM best) AND p.run NOT IN (SELECT run FROM acceptance) GROUP BY p.run, p.device, p.stage
-)
-SELECT run, run AS panel, stage AS series, CASE WHEN range IS NULL THEN 'all' WHEN range < 0 THEN 'profile' ELSE format('{:,.0f} to {:,.0f}', 2 ** range, 2 ** (range + 1) - 1) END AS x, ms AS y
-FROM told WHERE ms > 0
+),
+stage AS (SELECT DISTINCT stage FROM told WHERE ms > 0),
+place AS (SELECT DISTINCT run, range FROM told WHERE ms > 0)  -- stages have the same colours in all panels
+SELECT run, run AS panel, stage AS series, coalesce(sum(ms), 0) AS y,
+    CASE WHEN range IS NULL THEN 'all' WHEN range < 0 THEN 'profile' ELSE format('{:,.0f} to {:,.0f}', 2 ** range, 2 ** (range + 1) - 1) END AS x
+FROM (SELECT p.run, p.range, s.stage, t.ms FROM place p CROSS JOIN stage s LEFT JOIN told t ON t.run = p.run AND t.range IS NOT DISTINCT FROM p.range AND t.stage = s.stage)
+GROUP BY run, range, stage
 ORDER BY run, range, coalesce(list_position(['draft', 'top-k', 'build', 'compile', 'verify', 'walk', 'commit', 'other'], stage), 7.5), stage

@@ -1,5 +1,5 @@
 -- title = "Step time against context"
--- tells = "Points are steps, the line their median in each range of contexts with the middle half of them. On these axes attention over n tokens never rises more steeply than the straight dotted line; the fit a + b·n^p says how steeply it does, p with its interval."
+-- tells = "Points are steps, the line their median in each range of contexts with the middle half of them. On these axes attention over n tokens never rises more steeply than the line 'as fast as the context'; the fit a + b·n^p says how steeply it does, p with its interval."
 -- place = 40
 -- x = { title = "context, tokens a request", scale = "log" }
 -- y = { title = "step time, ms", scale = "log" }

@@ -4,9 +4,10 @@
 -- draw = "line"
 -- ordered = true
 -- x = { title = "time", scale = "time" }
--- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" }, requests = { title = "requests" }, cache = { title = "cache used, %" } }
+-- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" }, requests = { title = "requests running, queued" }, cache = { title = "cache used, %" } }
 WITH told AS (  -- every report; where a server printed none, what was traced or scraped
-    SELECT run, source, line, time, coalesce(rank, '') AS rank, true AS decodes, idle, tokens_per_s,
+    SELECT run, source, line, time, coalesce(rank, '') AS rank, true AS decodes, idle,
+        CASE WHEN NOT idle THEN tokens_per_s END AS tokens_per_s,  -- the report after a pause tells the mean over the pause
         CASE WHEN accept_len IS NOT NULL OR commit_len <> 1 THEN commit_len END AS commit_len, running, queued, 100 * usage AS usage
     FROM decode WHERE time IS NOT NULL
     UNION ALL
@@ -23,7 +24,7 @@ WITH told AS (  -- every report; where a server printed none, what was traced or
     GROUP BY run, source, time
 ),
 extent AS (  -- up to eight ranks are lines of their own; of a long log stretches are shown
-    SELECT run, min(source) AS source, min(time) AS started, max(time) AS ended, count(DISTINCT rank) AS ranks,
+    SELECT run, min(source) AS source, min(time) AS started, max(time) AS ended, greatest(count(DISTINCT nullif(rank, '')), 1) AS ranks,
         ranks <= 8 AND count(*) <= 1200 AS whole, greatest(date_diff('millisecond', started, ended) // 600, 1) AS width
     FROM told GROUP BY run
 ),
@@ -32,7 +33,7 @@ home AS (  -- lives of a server in one file are one picture
     FROM extent e JOIN source s USING (source)
 ),
 stretch AS (
-    SELECT t.run, h.panel, CASE WHEN h.ranks BETWEEN 2 AND 8 THEN t.rank ELSE '' END AS series, any_value(h.ranks) AS ranks, count(*) AS n,
+    SELECT t.run, h.panel, CASE WHEN h.ranks BETWEEN 2 AND 8 THEN t.rank ELSE '' END AS series, any_value(h.ranks) AS ranks, count(*) AS n, NOT any_value(h.whole) AS many,
         bool_or(t.decodes) AS decodes, bool_or(t.idle) AS idle, make_timestamp((epoch_us(min(t.time)) + epoch_us(max(t.time))) // 2) AS x,
         avg(tokens_per_s) AS speed, min(tokens_per_s) AS speed_low, max(tokens_per_s) AS speed_high,
         avg(commit_len) AS accept, min(commit_len) AS accept_low, max(commit_len) AS accept_high,
@@ -44,15 +45,16 @@ stretch AS (
     GROUP BY t.run, h.panel, 3, CASE WHEN h.whole THEN t.line * 100000 + t.source ELSE epoch_ms(t.time) // h.width END
 ),
 drawn AS (
-    SELECT run, panel, series, 'speed' AS part, 1 AS nth, first, n, x, speed AS y, speed_low AS low, speed_high AS high, first[1] AS source, first[2] AS line FROM stretch
+    SELECT run, panel, series, 'speed' AS part, 1 AS nth, first, n, many, x, speed AS y, speed_low AS low, speed_high AS high, first[1] AS source, first[2] AS line FROM stretch
     UNION ALL
-    SELECT run, panel, series, 'accept', 2, first, n, x, accept, accept_low, accept_high, first[1] AS source, first[2] AS line FROM stretch
+    SELECT run, panel, series, 'accept', 2, first, n, many, x, accept, accept_low, accept_high, first[1] AS source, first[2] AS line FROM stretch
     UNION ALL
-    SELECT run, panel, trim('running ' || series), 'requests', 3, first, n, x, running, running_low, running_high, NULL, NULL FROM stretch
+    SELECT run, panel, CASE WHEN ranks BETWEEN 2 AND 8 THEN series ELSE 'running' END, 'requests', 3, first, n, many, x, running, running_low, running_high, NULL, NULL FROM stretch
     UNION ALL
-    SELECT run, panel, trim('queued ' || series), 'requests', 4, first, n, x, queued, queued_low, queued_high, NULL, NULL FROM stretch
+    SELECT run, panel, trim('queued ' || series), 'requests', 4, first, n, many, x, queued, queued_low, queued_high, NULL, NULL FROM stretch
+    QUALIFY ranks = 1 OR max(queued) OVER (PARTITION BY run, series) > 0
     UNION ALL
-    SELECT run, panel, series, 'cache', 5, first, n, x, cache, cache_low, cache_high, NULL, NULL FROM stretch
+    SELECT run, panel, series, 'cache', 5, first, n, many, x, cache, cache_low, cache_high, NULL, NULL FROM stretch
 ),
 proof AS (  -- the lines that findings cite, with a time
     SELECT c.finding, c.title, c.severity, c.run, t.source, t.line, t.time, t.tokens_per_s, t.commit_len, t.rank FROM cited c JOIN told t ON t.source = c.source AND t.line = c.line
@@ -78,10 +80,10 @@ said AS (  -- of an event that comes again the first, and how often
 ),
 gap AS (
     SELECT run, panel, x, lag(x) OVER w AS before, lag(follows) OVER w AS follows, idle
-    FROM (SELECT run, panel, x, idle, decodes, lead(x) OVER (PARTITION BY run ORDER BY x) AS follows FROM stretch WHERE ranks = 1) WHERE decodes
-    WINDOW w AS (PARTITION BY run ORDER BY x)
+    FROM (SELECT run, panel, first, x, idle, decodes, lead(x) OVER (PARTITION BY run ORDER BY x, first) AS follows FROM stretch WHERE ranks = 1) WHERE decodes
+    WINDOW w AS (PARTITION BY run ORDER BY x, first)
 )
-SELECT run, panel, 'line' AS draw, series, part, x, y, CASE WHEN n > 1 THEN low END AS low, CASE WHEN n > 1 THEN high END AS high, NULL AS label, CASE WHEN n = 1 THEN source END AS source, CASE WHEN n = 1 THEN line END AS line, nth, first FROM drawn WHERE y IS NOT NULL
+SELECT run, panel, 'line' AS draw, series, part, x, y, CASE WHEN many THEN low END AS low, CASE WHEN many THEN high END AS high, NULL AS label, CASE WHEN n = 1 THEN source END AS source, CASE WHEN n = 1 THEN line END AS line, nth, first FROM drawn WHERE y IS NOT NULL
 UNION ALL
 SELECT p.run, h.panel, 'point', CASE WHEN h.ranks BETWEEN 2 AND 8 THEN p.rank ELSE '' END, unnest(['speed', 'accept']), p.time, unnest([p.tokens_per_s, p.commit_len]), NULL, NULL, NULL, p.source, p.line, 0, (p.source, p.line)
 FROM (SELECT DISTINCT run, source, line, time, tokens_per_s, commit_len, rank FROM proof) p JOIN home h ON h.run = p.run AND NOT h.whole

@@ -13,7 +13,7 @@ from specdiag.whatif.ask import ask
 from specdiag.whatif.estimate import Estimate
 from specdiag.whatif.plain import break_even
 
-STEPS = 20_000  # of a trace that are walked again
+STEPS = 10_000  # of a trace that are walked again
 
 _EMPTY = """
 CREATE OR REPLACE TEMP TABLE what_budget (  -- a smaller budget of a traced run
@@ -59,7 +59,9 @@ def fill(filled: Store) -> None:
 
 def _insert(filled: Store, table: str, rows: list[tuple[Any, ...]]) -> None:
     if rows:
-        filled.db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        values = ", ".join(["unnest(?)"] * len(columns))
+        filled.db.execute(f"INSERT INTO {table} SELECT {values}", columns)
 
 
 def _budgets(run: Traced) -> list[tuple[Any, ...]]:
