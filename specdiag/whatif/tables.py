@@ -59,9 +59,7 @@ def fill(filled: Store) -> None:
 
 def _insert(filled: Store, table: str, rows: list[tuple[Any, ...]]) -> None:
     if rows:
-        filled.db.executemany(
-            f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows
-        )
+        filled.db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
 
 
 def _budgets(run: Traced) -> list[tuple[Any, ...]]:

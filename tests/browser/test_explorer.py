@@ -71,7 +71,8 @@ def test_a_reload_keeps_the_step(explorer: Opened) -> None:
 def test_a_link_to_a_step_shows_it(explorer: Opened) -> None:
     page = explorer(TRACE)
     links = {go(page, "next-contradiction"): head(page) for _ in range(2)}
-    links[go(page, "next-branch")] = head(page)
+    branch = go(page, "next-branch")
+    links[branch] = head(page)
     for link, said in links.items():
         page = explorer(TRACE, at=link)
         assert head(page) == said

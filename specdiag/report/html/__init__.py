@@ -12,11 +12,12 @@ from specdiag import __version__
 from specdiag.diagnosis import Diagnosis
 from specdiag.provenance import Provenance
 from specdiag.report import json, table, text
-from specdiag.report.html import filters, packing, pairs, pictures, runs
+from specdiag.report.html import explorer, filters, packing, pairs, pictures, runs
 from specdiag.store import Store
 
 FOLDED = 25  # rows of a table that are shown before the rest is folded
 SUMMARY = 3  # kinds of findings that the first screen names
+NODES = 20_000  # of draft trees in a page
 CAP = 5_000_000  # bytes of a page, whatever the input
 # How many of the points of pictures, and of equal things in a list: the first that fits is taken.
 BUDGETS = ((1.0, 300), (0.4, 100), (0.1, 30), (0.0, 8))
@@ -39,21 +40,27 @@ def _page(
     shown, more = runs.rows(diagnosis)
     ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
     drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
+    steps = int(share * NODES)
+    trees = explorer.build(store, diagnosis.findings, None, steps, ids) if store else None
     groups = text.groups(diagnosis)
     packed = {"diagnosis": packing.pack(json.render(diagnosis))}
     if drawn:
         packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
                    "plotly": packing.plotly_packed()}  # fmt: skip
+    if trees:
+        packed |= {"trees": packing.pack_json(trees.data)}
     scripts = [packing.script("page.js")] + [packing.script("figures.js")] * bool(drawn)
+    scripts += [packing.script("explorer.js")] * bool(trees)
     hashes = [packing.digest(one) for one in scripts]
     hashes += [packing.digest(packing.plotly())] if drawn else []
     marked: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for one in drawn:
         for name in one["findings"]:
             marked[name].append((one["id"], one["title"]))
+    style = "\n".join(packing.style(f"{name}.css") for name in ("page", "explorer"))
     decided, applying = text.coverage(diagnosis)
     return filters.environment().get_template("page.html.jinja").render(
-        version=__version__, allowed=hashes, style=Markup(packing.style("page.css")),
+        version=__version__, allowed=hashes, style=Markup(style),
         packed={name: Markup(one) for name, one in packed.items()},
         scripts=[Markup(one) for one in scripts],
         verdict=text.verdict(diagnosis), tone=_tone(diagnosis),
@@ -63,7 +70,8 @@ def _page(
         headings=table.runs_table(diagnosis, [])[0],
         runs=shown, more_runs=more, notes=_notes(diagnosis),
         groups=groups, ids=ids, marked=marked, most=most,
-        pictures=drawn, pairs=pairs.pairs(diagnosis, store) if store else [], trees=None,
+        pictures=drawn, pairs=pairs.pairs(diagnosis, store) if store else [],
+        trees=trees.section() if trees else None,
         undecided=text.open_rules(diagnosis), passed=text.passed(diagnosis),
         inapplicable=text.inapplicable(diagnosis),
         notices=text.notices(diagnosis), inputs=_inputs(diagnosis, origin), origin=origin,

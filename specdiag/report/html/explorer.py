@@ -37,7 +37,7 @@ from markupsafe import Markup, escape
 from specdiag import trees
 from specdiag.diagnosis import Finding
 from specdiag.report import drawing, text
-from specdiag.report.html import heat
+from specdiag.report.html import filters, heat
 from specdiag.report.text import count, visible
 from specdiag.store import Store
 
@@ -109,6 +109,11 @@ class Explorer:
     heats: list[heat.Map]
     more: list[str]  # runs whose heat map is left out
 
+    def section(self) -> Markup:
+        """The section of the page, without the data that the script needs."""
+        template = filters.environment().get_template("explorer.html.jinja")
+        return Markup(template.render(explorer=self))
+
 
 def anchor(run: str, request: str | None, step: int) -> str:
     """The fragment that leads to a step, in cards and in the address of the page."""
@@ -165,7 +170,7 @@ def build(
             "texts": _texts(steps, tokens), "steps": steps,
         },
         told, _where(steps[first]),
-        Markup("\n".join(str(escape(visible(line, 600))) for line in lines)),
+        Markup("\n".join(str(escape(visible(line, filters.LONGEST))) for line in lines)),
         maps[:HEATS], [one.run for one in maps[HEATS:]],
     )  # fmt: skip
 
