@@ -144,12 +144,12 @@
   }
 
   function values(step, tree) {
-    const path = (rows) => rows ? cut(rows.join(" "), 60) : "–", least = step.least ? "at least " : "";
+    const path = (rows) => rows ? cut(rows.map((one) => one ?? "–").join(" "), 60) : "–", least = step.least ? "at least " : "";
     const depth = step.depth ?? (step.accepted ? step.accepted.length - 1 : null), wanted = step.expected;
     const row = (name, recorded, expected, differs) => Object.assign([name, recorded, (differs ? "≠ " : "") + expected], { kind: differs ? "differs" : "" });
     const number = (name, recorded, expected) => row(name, figure(recorded), expected === null ? "–" : least + figure(expected),
       recorded !== null && expected !== null && (step.least ? recorded < expected : recorded !== expected));
-    return table("Recorded and expected", ["", "recorded", `by ${step.by ?? "replay"}`], [
+    return table("Recorded and expected", ["value", "recorded", `by ${step.by ?? "replay"}`], [
       number("accepted depth", depth, wanted ? wanted.length - 1 : null),
       number("commit length", step.commit, wanted ? wanted.length : null),
       row("path (rows)", path(step.accepted), path(wanted), [...tree.mark.values()].some((mark) => mark !== "taken")),
