@@ -271,7 +271,7 @@ whole = st.none() | st.integers(-3, 8) | st.just(2**62)
 lists = st.none() | st.lists(whole, max_size=9)
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -88,7 +88,7 @@
   }
 
   function words(step, tree) {
-    const path = (rows) => rows.slice(1).map((row) => said(step.token?.[row] ?? null)).join(", ") || "the root alone";
+    const path = (rows) => rows.slice(1, 25).map((row) => said(step.token?.[row] ?? null)).join(", ") + (rows.length > 25 ? ", …" : "") || "the root alone";
     const parts = [`Draft tree of step ${step.step} with ${counted(tree.rows - 1, "node")}.`];
     if (step.accepted) parts.push(`Accepted: ${path(step.accepted)}.`);
     if (step.bonus !== null) parts.push(`The target's own token: ${said(step.bonus)}.`);
