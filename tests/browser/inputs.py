@@ -61,10 +61,11 @@ def huge(path: Path, lines: int = 1_000_000) -> Path:
 
 
 def traces(folder: Path) -> Path:
-    """One folder with a broken trace and a correct one."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Folders with a broken trace and a correct one, so that they are two runs."""
     for trace in (TRACE, HEALTHY_TRACE):
-        shutil.copy(trace, folder)
+        own = folder / trace.stem
+        own.mkdir(parents=True, exist_ok=True)
+        shutil.copy(trace, own)
     return folder
 
 

@@ -71,7 +71,8 @@ def test_a_reload_keeps_the_step(explorer: Opened) -> None:
 def test_a_link_to_a_step_shows_it(explorer: Opened) -> None:
     page = explorer(TRACE)
     links = {go(page, "next-contradiction"): head(page) for _ in range(2)}
-    links[go(page, "next-branch")] = head(page)
+    branch = go(page, "next-branch")
+    links[branch] = head(page)
     for link, said in links.items():
         page = explorer(TRACE, at=link)
         assert head(page) == said
@@ -97,7 +98,7 @@ def test_steps_of_a_correct_trace_have_no_contradiction_but_branches(explorer: O
 def test_a_run_a_request_and_a_step_can_be_picked(
     what: str, explorer: Opened, traces: Path
 ) -> None:
-    page = explorer(traces)
+    page = explorer(HEALTHY_TRACE if what == "request" else traces)
     pick = page.locator(f"#explorer select[data-pick={what}]")
     values = pick.locator("option").evaluate_all("all => all.map(one => one.value)")
     assert len(values) > 1

@@ -46,16 +46,13 @@ def _page(
     shown, more = runs.rows(diagnosis)
     ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
     drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
+    nodes = int(share * NODES)
+    trees = explorer.build(store, diagnosis.findings, tokens, nodes, ids) if store else None
     groups = text.groups(diagnosis)
     packed = {"diagnosis": packing.pack(json.render(diagnosis))}
     if drawn:
         packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
                    "plotly": packing.plotly_packed()}  # fmt: skip
-    trees = (
-        explorer.build(store, diagnosis.findings, tokens, int(NODES * share), ids)
-        if store
-        else None
-    )
     if trees:
         packed["trees"] = packing.pack_json(trees.data)
     scripts = [

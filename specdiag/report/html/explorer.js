@@ -7,7 +7,7 @@
   const data = JSON.parse(await specdiag.unpack("trees"));
   const WHOLE = 40, SIBLINGS = 2, DEEPEST = 300; // rows, siblings and depths shown without asking
   const WIDTH = 132, ACROSS = 176, LEFT = 10, TOP = 30; // pixels: a box, from depth to depth, margins
-  const MARKS = { taken: "✓ accepted", missed: "! not taken", against: "✗ against the target" };
+  const MARKS = { taken: "✓ accepted", missed: "! not taken", against: "✗ against target" };
 
   const make = (name, set = {}, ...inside) => {
     const made = Object.assign(document.createElement(name), set);
@@ -86,7 +86,7 @@
   }
 
   function words(step, tree) {
-    const path = (rows) => rows.slice(1).map((row) => said(step.token?.[row] ?? null)).join(", ") || "the root alone";
+    const path = (rows) => rows.slice(1, 25).map((row) => said(step.token?.[row] ?? null)).join(", ") + (rows.length > 25 ? ", …" : "") || "the root alone";
     const parts = [`Draft tree of step ${step.step} with ${counted(tree.rows - 1, "node")}.`];
     if (step.accepted) parts.push(`Accepted: ${path(step.accepted)}.`);
     if (step.bonus !== null) parts.push(`The target's own token: ${said(step.bonus)}.`);
@@ -117,9 +117,9 @@
   function boxOf(step, box) {
     const lines = [], row = box.row, target = step.target?.[row] ?? null, score = step.log_prob?.[row] ?? null, rank = step.rank?.[row] ?? null;
     if (box.more) lines.push(["small", `… ${figure(box.more)} more`]);
-    else if (box.bonus) lines.push(["mark", "target's own token"], ["token", cut(said(step.bonus), 13)]);
+    else if (box.bonus) lines.push(["sign", "bonus"], ["token", cut(said(step.bonus), 13)]);
     else {
-      if (box.mark) lines.push(["mark", MARKS[box.mark]]);
+      if (box.mark) lines.push(["sign", MARKS[box.mark]]);
       lines.push(["token", cut(said(step.token?.[row] ?? null), 13)]);
       const known = row ? [rank === null ? "" : `rank ${rank}`, score === null ? "" : figure(+score.toFixed(2))] : [];
       lines.push(["small", known.filter(Boolean).join(" · ") || `row ${row}`]);
@@ -138,16 +138,16 @@
     const cell = (value, n) => make(n ? "td" : "th", n ? {} : { scope: "row" }, value);
     return make("div", set, make("table", {}, make("caption", {}, title),
       make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
-      make("tbody", {}, ...rows.map((row) => make("tr", row.differs ? { className: "differs" } : {}, ...row.map(cell))))));
+      make("tbody", {}, ...rows.map((row) => make("tr", row.kind ? { className: row.kind } : {}, ...row.map(cell))))));
   }
 
   function values(step, tree) {
-    const path = (rows) => rows ? cut(rows.join(" "), 60) : "–", least = step.least ? "at least " : "";
+    const path = (rows) => rows ? cut(rows.map((one) => one ?? "–").join(" "), 60) : "–", least = step.least ? "at least " : "";
     const depth = step.depth ?? (step.accepted ? step.accepted.length - 1 : null), wanted = step.expected;
-    const row = (name, recorded, expected, differs) => Object.assign([name, recorded, (differs ? "≠ " : "") + expected], { differs });
+    const row = (name, recorded, expected, differs) => Object.assign([name, recorded, (differs ? "≠ " : "") + expected], { kind: differs ? "differs" : "" });
     const number = (name, recorded, expected) => row(name, figure(recorded), expected === null ? "–" : least + figure(expected),
       recorded !== null && expected !== null && (step.least ? recorded < expected : recorded !== expected));
-    return table("Recorded and expected", ["", "recorded", `by ${step.by ?? "replay"}`], [
+    return table("Recorded and expected", ["value", "recorded", `by ${step.by ?? "replay"}`], [
       number("accepted depth", depth, wanted ? wanted.length - 1 : null),
       number("commit length", step.commit, wanted ? wanted.length : null),
       row("path (rows)", path(step.accepted), path(wanted), [...tree.mark.values()].some((mark) => mark !== "taken")),
@@ -156,13 +156,14 @@
     ]);
   }
 
-  function legend(tree) {
+  function legend(step, tree) {
     const marks = new Set(tree.mark.values());
     const entries = [["taken", "✓ accepted"], ["missed", "! should have been accepted, was not taken"], ["against", "✗ accepted against what the target chose"]]
       .filter(([mark]) => mark === "taken" || marks.has(mark));
     return make("ul", { className: "tree-legend" }, ...entries.map(([mark, text]) => make("li", {},
       draw("svg", { viewBox: "0 0 36 12", "aria-hidden": "true" }, draw("path", { d: "M0 6H36", class: mark })), text)),
-    make("li", {}, "target → what the target chose after this node"), make("li", {}, "a number under a token: its log-probability along the path"));
+    make("li", {}, "target → what the target chose after this node"), make("li", {}, "bonus: the target's own token"),
+    ...(step.log_prob ? [make("li", {}, "below a token: its log-probability along the path")] : []));
   }
 
   function nodes(step, tree) {
@@ -182,11 +183,13 @@
       step.budget === null ? null : `budget ${figure(step.budget)}`, step.top_k === null ? null : `top-k ${figure(step.top_k)}`, step.cut ? `cut: ${step.cut}` : null];
     const { step: all, ...stages } = step.ms;
     const times = [...Object.entries(stages).map(([name, ms]) => `${name} ${duration(ms)}`), all === undefined ? null : `the whole step ${duration(all)}`];
-    const made = [make("h3", { tabIndex: -1 }, `Step ${step.step} of request ${requestName(step)}`),
+    const parts = [make("h3", { tabIndex: -1 }, `Step ${step.step} of request ${requestName(step)}`),
       make("p", {}, [`Run ${run.name}`, ...facts].filter(Boolean).join(", ")),
       make("p", { className: "soft" }, ...(times.some(Boolean) ? [times.filter(Boolean).join(", "), make("br")] : []), make("code", {}, `${data.paths[step.path]}:${step.line}`))];
-    if (step.findings.length) made.push(make("p", {}, "Cited by ", ...step.findings.flatMap((n, at) =>
+    if (step.findings.length) parts.push(make("p", {}, "Cited by ", ...step.findings.flatMap((n, at) =>
       [at ? ", " : "", make("a", { href: data.findings[n].href }, data.findings[n].title)])));
+    const made = make("div", {}, ...parts);
+    made.dataset.step = link(step);
     return made;
   }
 
@@ -194,6 +197,7 @@
 
   const pick = (label) => {
     const select = make("select");
+    select.dataset.pick = label.toLowerCase();
     return { select, label: make("label", {}, label, select) };
   };
   const run = pick("Run"), request = pick("Request"), number = pick("Step");
@@ -201,9 +205,10 @@
   status.setAttribute("role", "status");
   let at = data.first, whole = false;
   const kinds = { wrong: ["contradiction", (step) => step.wrong.length > 0], leaves: ["step that leaves the spine", (step) => step.leaves] };
-  const go = (words, kind, way) => {
+  const go = (words, name, kind, way) => {
     const places = data.steps.flatMap((step, n) => kinds[kind][1](step) ? [n] : []);
     const button = make("button", { type: "button", disabled: !places.length }, words);
+    button.dataset.go = name;
     button.addEventListener("click", () => {
       const next = way > 0 ? places.find((n) => n > at) ?? places[0] : places.findLast((n) => n < at) ?? places.at(-1);
       choose(next, `${kinds[kind][0]} ${places.indexOf(next) + 1} of ${places.length} in this page`);
@@ -230,9 +235,10 @@
     all.addEventListener("click", () => { whole = !whole; show(); body.querySelector("button").focus(); });
     const tables = make("div", { className: "tree-tables" }, values(step, tree));
     if (step.wrong.length) tables.append(table(`What replay contradicts${step.more ? `, and ${step.more} more` : ""}`, ["identity", "field", "expected", "observed"],
-      step.wrong.map(([identity, field, entry, expected, observed]) => [identity, entry === null ? field : `${field}[${entry}]`, expected ?? "–", observed ?? "–"])));
+      step.wrong.map(([identity, field, entry, expected, observed]) => Object.assign(
+        [identity, entry === null ? field : `${field}[${entry}]`, expected ?? "–", observed ?? "–"], { kind: "identity" }))));
     const lost = tree.rows - tree.depth.size;
-    body.replaceChildren(...head(step), tables, ...(tree.rows > WHOLE ? [all] : []), scroll, legend(tree),
+    body.replaceChildren(head(step), tables, ...(tree.rows > WHOLE ? [all] : []), scroll, legend(step, tree),
       ...(lost > 0 ? [make("p", {}, `${counted(lost, "row")} not below the root: see the table.`)] : []), nodes(step, tree));
   }
 
@@ -260,7 +266,8 @@
     step.run === data.steps[at].run && step.request === +request.select.value)));
   number.select.addEventListener("change", () => choose(+number.select.value));
   home.append(make("div", { className: "tree-pick" }, run.label, request.label, number.label), make("div", { className: "tree-go" },
-    go("Previous contradiction", "wrong", -1), go("Next contradiction", "wrong", 1), go("Next step that leaves the spine", "leaves", 1)), status, body);
+    go("Previous contradiction", "previous-contradiction", "wrong", -1),
+    go("Next contradiction", "next-contradiction", "wrong", 1), go("Next step that leaves the spine", "next-branch", "leaves", 1)), status, body);
   home.hidden = false;
   document.getElementById("trees-drawn")?.setAttribute("hidden", "");
   show();

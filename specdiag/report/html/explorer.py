@@ -4,8 +4,9 @@
 its `<div id="explorer">` from `Explorer.data`, which travels as JSON in `#data-trees`:
 
     first     the step that is shown first, an index into `steps`
-    runs      [{name, steps, shown, wrong, wrong_shown, leaves, leaves_shown}]: traced steps with a
-              tree, those of them in the page; that contradict themselves; that leave the spine
+    runs      [{name, steps, shown, wrong, wrong_shown, leaves, leaves_shown, rest, rest_shown}]:
+              traced steps with a tree and those of them in the page, of all, of those that
+              contradict themselves, that leave the spine, and that do neither
     requests  names, null for a request without one;  paths: files
     findings  [{title, href}] that cite one of the steps
     texts     {token id: its text}, where known
@@ -37,7 +38,7 @@ from markupsafe import Markup, escape
 from specdiag import trees
 from specdiag.diagnosis import Finding
 from specdiag.report import drawing, text
-from specdiag.report.html import heat
+from specdiag.report.html import filters, heat
 from specdiag.report.text import count, visible
 from specdiag.store import Store
 
@@ -60,7 +61,9 @@ SELECT id FROM (
 _COUNTS = """
 SELECT run AS name, count(*) AS steps, count(c.id) AS shown,
     count(*) FILTER (wrong) AS wrong, count(c.id) FILTER (wrong) AS wrong_shown,
-    count(*) FILTER (leaves) AS leaves, count(c.id) FILTER (leaves) AS leaves_shown
+    count(*) FILTER (leaves) AS leaves, count(c.id) FILTER (leaves) AS leaves_shown,
+    count(*) FILTER (NOT wrong AND NOT leaves) AS rest,
+    count(c.id) FILTER (NOT wrong AND NOT leaves) AS rest_shown
 FROM explored e LEFT JOIN chosen c USING (id) GROUP BY run ORDER BY run
 """
 _STEPS = """
@@ -148,16 +151,17 @@ def build(
         )
     db.execute(SELECT.read_text(encoding="utf-8"))
     db.execute(_CHOSEN, {"most": most_nodes, "head": HEAD})
-    runs = store.rows(_COUNTS)
-    rows = store.rows(_STEPS)
-    if not rows:
-        return None
+    runs, rows = store.rows(_COUNTS), store.rows(_STEPS)
     texts = {
         row["id"]: trees.text(row["emitted"]) for row in store.rows(_TEXTS, {"steps": trees.STEPS})
     }
     wrong: dict[int, list[list[Any]]] = {}
     for row in store.rows(_WRONG):
         wrong.setdefault(row["id"], []).append(_violation(row))
+    for table in ("cited", "explored", "chosen"):
+        db.execute(f"DROP TABLE {table}")
+    if not rows:
+        return None
     for row in rows:
         row["text"] = texts.get(row["id"])
     pack = _Pack([row["name"] for row in runs], findings, anchors or {})
@@ -175,7 +179,7 @@ def build(
             "texts": _texts(steps, tokens), "steps": steps,
         },
         told, _where(steps[first]),
-        Markup("\n".join(str(escape(visible(line, 600))) for line in lines)),
+        Markup("\n".join(str(escape(visible(line, filters.LONGEST))) for line in lines)),
         maps[:HEATS], [one.run for one in maps[HEATS:]],
     )  # fmt: skip
 
@@ -281,8 +285,8 @@ def _told(runs: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"{total['shown']:,} of {total['steps']:,} traced steps are in this page: "
         f"{total['wrong_shown']:,} of {total['wrong']:,} that contradict themselves, "
-        f"{total['leaves_shown']:,} of {total['leaves']:,} whose path leaves the spine, and an "
-        "even choice of the rest. `specdiag tree` draws any other."
+        f"{total['leaves_shown']:,} of {total['leaves']:,} whose path leaves the spine, "
+        f"{total['rest_shown']:,} of {total['rest']:,} others. `specdiag tree` draws any step."
     )
 
 

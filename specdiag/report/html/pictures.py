@@ -103,7 +103,12 @@ def _notes(one: Figure, dressed: Sequence[Dressed]) -> list[str]:
 
 def _heads(one: Figure) -> list[str]:
     parts = list(one.parts.values())
-    return ["series", one.x.title or "place", parts[0].title if len(parts) == 1 else "value", "of it"]
+    return [
+        "series",
+        one.x.title or "place",
+        parts[0].title if len(parts) == 1 else "value",
+        "of it",
+    ]
 
 
 def _rows(one: Figure, dressed: Sequence[Dressed]) -> list[list[str]]:
