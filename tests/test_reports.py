@@ -109,13 +109,28 @@ def test_json_keeps_its_contract(sick: Diagnosis) -> None:
     finding = found["findings"][0]
     assert set(finding) == {
         "id", "rule", "run", "against", "severity", "title", "message", "impact", "values",
-        "evidence", "causes", "fix", "explained_by",
+        "evidence", "step", "causes", "fix", "explained_by",
     }  # fmt: skip
+    assert finding["step"] is None
     assert finding["rule"] == "depth_contradicts_commit"
     assert finding["explained_by"] is None
     assert finding["evidence"][0]["line"] == 1
     assert finding["evidence"][0]["text"] == METRICS
     assert {tuple(one) for one in found["results"]} == {("rule", "run", "result", "reason")}
+    sick.notices.append(Notice("a", "b", "c"))
+    sick.broken.append(SpecdiagError("d", "e", "f"))
+    assert stdlib_json.loads(json.render(sick))["notices"] == [
+        {"what": "d", "where": "e", "help": "f", "broken": True},
+        {"what": "a", "where": "b", "help": "c", "broken": False},
+    ]
+
+
+def test_json_has_the_step_that_a_finding_tells_of(sick: Diagnosis) -> None:
+    step = {"source": 0, "line": 7, "parents": [-1, 0], "log_probs": [0.0, -math.inf], "slots": [1]}
+    sick.findings[0] = replace(sick.findings[0], step=step)
+    assert stdlib_json.loads(json.render(sick))["findings"][0]["step"] == {
+        "source": 0, "line": 7, "parents": [-1, 0], "log_probs": [0.0, None],
+    }  # fmt: skip
 
 
 def test_json_has_null_where_a_figure_is_no_number(sick: Diagnosis) -> None:
@@ -451,6 +466,17 @@ def test_an_interrupted_write_leaves_the_old_report(
     assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
 
 
+def test_a_reserved_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    temporary = files.reserve(tmp_path / "link")
+    assert temporary.is_absolute() and not temporary.exists()
+    temporary.write_text("new")
+    files.put(temporary, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
+    assert {one.name for one in tmp_path.iterdir()} == {"real", "link"}
+
+
 def test_a_report_is_as_readable_as_any_other_file(tmp_path: Path) -> None:
     files.write(tmp_path / "report.html", "ü\n")
     (tmp_path / "other").touch()
@@ -483,9 +509,10 @@ def test_a_path_that_cannot_be_written_is_the_users_mistake(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
-    with pytest.raises(SpecdiagError, match=what) as caught:
-        files.write(tmp_path / name, "text")
-    assert caught.value.where == str(tmp_path / name)
+    for attempt in (lambda path: files.write(path, "text"), files.reserve):
+        with pytest.raises(SpecdiagError, match=what) as caught:
+            attempt(tmp_path / name)
+        assert caught.value.where == str(tmp_path / name)
     assert {one.name for one in tmp_path.iterdir()} == {"folder", "file"}
 
 
