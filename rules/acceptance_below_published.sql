@@ -5,6 +5,7 @@
 -- enable   = "keep the decode lines or the response records of at least 200 steps"
 -- why      = "A paper's figure holds for its prompts, template, temperature and block: a lower one of the same drafter is mostly other text. It is told so that nobody compares a speed-up with one that other text gave."
 -- formula  = "C against the lowest published C of the same target, kind of drafter and block that could apply: of the same data set and temperature where these are known, of all where they are not"
+-- sides    = { "commit length" = "commit_len", "lowest published" = "published_lowest" }
 -- unlike   = [
 --   "A good run of the same drafter on the same prompts: then it is a fault, not the text (acceptance_low_from_start, acceptance_regressed).",
 --   "Fewer drafts than the published block, or a tree of fewer nodes: a lower ceiling.",

@@ -9,6 +9,7 @@
 --   "Until it is found, restart when a window accepts nothing, and read the answers of the episode: they may be wrong.",
 -- ]
 -- formula  = "windows with A <= 0.01 a step, at least 2 in a row and 100 steps or 300 drafts together, with healthy windows (A >= 0.3 a step) before and after"
+-- sides    = { "accepted drafts in episodes" = "episode_drafts", "accepted drafts around them" = "healthy_drafts" }
 -- unlike   = [
 --   "Long contexts on which nothing is accepted, between short ones (acceptance_decays_with_context).",
 --   "Idle windows: a handful of drafts, none accepted.",
@@ -98,7 +99,7 @@ answer AS (
     GROUP BY e.run, e.kind, e.stretch
 ),
 summed AS (
-    SELECT e.run, e.kind, count(*) AS episodes, sum(e.windows)::BIGINT AS windows, sum(e.steps) AS steps, sum(e.drafted)::BIGINT AS drafted,
+    SELECT e.run, e.kind, count(*) AS episodes, max(e.drafts) AS drafts_most, sum(e.windows)::BIGINT AS windows, sum(e.steps) AS steps, sum(e.drafted)::BIGINT AS drafted,
         min(e.first_line) AS first_line, max(e.last_line) AS last_line, coalesce(sum(a.looping), 0)::BIGINT AS looping, coalesce(sum(a.requests),
             0)::BIGINT AS requests,
         coalesce(sum(a.cut), 0)::BIGINT AS cut, max(a.cached_tokens) AS cached_tokens, flatten(list(e.lines ORDER BY e.windows DESC)) AS lines
@@ -113,7 +114,7 @@ SELECT
         b.drafts, CASE WHEN s.looping > 0 THEN format('; {} of {} answers of the episode repeat themselves', s.looping, s.requests)
             ELSE '' END) AS message,
     CASE WHEN s.looping > 0 THEN 'critical' ELSE 'high' END AS severity,
-    s.episodes, s.windows, s.steps, s.drafted, b.drafts AS healthy_drafts, s.first_line, s.last_line, s.looping AS looping_answers, s.requests AS answers,
+    s.episodes, s.windows, s.steps, s.drafted, s.drafts_most AS episode_drafts, b.drafts AS healthy_drafts, s.first_line, s.last_line, s.looping AS looping_answers, s.requests AS answers,
     CASE WHEN s.looping > 0 THEN ['looping'] WHEN s.cached_tokens > 0 THEN ['cache_hit'] ELSE [] END AS causes,
     list_concat(s.lines[:3], [b.place]) AS lines
 FROM summed s JOIN batch b USING (run, kind)

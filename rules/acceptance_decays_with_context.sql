@@ -11,6 +11,7 @@
 --   "Until then limit speculation, or the number of drafts, beyond the length where the commit length crosses break-even.",
 -- ]
 -- formula  = "median C in the lowest third of the contexts against the highest, with the contexts at least 3x apart, and a rank correlation of C with context that chance does not give"
+-- sides    = { "commit length, long context" = "longest_commit_len", "commit length, short context" = "shortest_commit_len" }
 -- unlike   = [
 --   "A batch that grew at the same time: more requests, not more context.",
 --   "Text that changes with the position in the prompt (code first, prose later): the control is the same predictable text at each length.",

@@ -5,6 +5,7 @@
 -- enable   = "give a run of the same model, drafter and prompts under another layout: --baseline RUN|PATH"
 -- why      = "How a model is split over cards changes who computes, not what: the commit length is the same under every tensor, data or expert parallelism, and at every load. Where it is not, the drafter gets only part of what it needs."
 -- formula  = "C of two runs that differ in their layout and in nothing that drafts: more than 20 % apart and more than three standard errors, on every data-parallel rank"
+-- sides    = { "commit length" = "commit_len", "in the other layout" = "other_commit_len" }
 -- unlike   = [
 --   "Other prompts, hardware or lengths of answers: no verdict (table hindrance).",
 --   "No draft accepted at all: the drafter is not wired up on that side (draft_never_accepted).",

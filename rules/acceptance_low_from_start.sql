@@ -5,6 +5,7 @@
 -- enable   = "keep the decode lines or the response records of at least 200 steps"
 -- why      = "A drafter that works elsewhere and is accepted less here from its first line on, at every length, is fed something else or computes something else here. Hard text gives the same figure: only the same prompts, or the positions, tell the two apart."
 -- formula  = "C against another run of the same drafter on the same prompts: more than 20 % and three standard errors lower, also in the first third; or, alone, first position below 0.45 and the next ones, once it is accepted, 0.25 better"
+-- sides    = { "commit length" = "commit_len", "same drafter elsewhere" = "other_commit_len", "first draft accepted" = "first_share", "second, once the first is" = "second_share" }
 -- unlike   = [
 --   "Other prompts, thinking on in one run only, other lengths of answers: no verdict (table hindrance).",
 --   "Acceptance that starts well and falls (acceptance_decays_with_context) or collapses in episodes.",
@@ -75,7 +76,7 @@ alone AS (
     SELECT p.run, NULL AS against,
         format('the first draft is accepted in {:.0f} % of the steps, but the second in {:.0f} % and the third in {:.0f} % of those that reach it: the drafter continues well what it starts badly',
             100 * p1, 100 * p2 / p1, 100 * p3 / nullif(p2, 0)) AS message,
-        'low' AS severity, NULL AS impact, m.commit_len, NULL AS other_commit_len, m.error, []::VARCHAR[] AS differs, ['features', 'text'] AS causes, p.lines AS lines
+        'low' AS severity, NULL AS impact, m.commit_len, NULL AS other_commit_len, m.error, p1 AS first_share, p2 / p1 AS second_share, []::VARCHAR[] AS differs, ['features', 'text'] AS causes, p.lines AS lines
     FROM position p JOIN sound a ON a.run = p.run
     JOIN commit_mean m ON m.run = p.run AND m.kind IN ('acceptance', 'request')
     LEFT JOIN heat x ON x.run = p.run

@@ -5,6 +5,7 @@
 -- why      = "A simulated acceptance, or a policy that drafts less under load, sets the commit length: it says nothing about the drafter."
 -- fix      = ["Unset the simulation before quoting a figure.", "Where a policy switches speculation off, check that decode graphs are still used at those batch sizes."]
 -- formula  = "C = 1 on every line of a run with a simulation set, or C = 1 exactly above one batch size and above 1.2 below it"
+-- sides    = { "commit length" = "commit_len" }
 -- unlike   = [
 --   "C of 1.00 at every batch size: that is a draft which is never accepted.",
 -- ]

@@ -5,6 +5,7 @@
 -- enable   = "give the older run with the same model, drafter, hardware and prompts: --baseline RUN|PATH"
 -- why      = "The same drafter, target and prompts are accepted alike by every version that computes the same. Where a newer one accepts less, something on the way from the target's states to the drafter changed: a default, a cache, a kernel, the numbering of layers."
 -- formula  = "C of the new run against C of the old one: more than 10 % lower and more than three standard errors; or, of the same greedy prompts, 5 % more steps a token (paired)"
+-- sides    = { "commit length" = "commit_len", "before the change" = "other_commit_len" }
 -- unlike   = [
 --   "Other prompts, other lengths of answers, other hardware: no verdict (table hindrance).",
 --   "A rate that changed while the length did not: the definition changed (rate_definition_differs). Rates are not compared here.",

@@ -9,6 +9,7 @@
 --   "Leave such a run out of every comparison of speed.",
 -- ]
 -- formula  = "C >= 0.97 (k + 1) with k >= 3 drafts a step, in 80 % of the windows and over 200 steps; in fewer windows where the answers or a NaN bear it out"
+-- sides    = { "commit length" = "commit_len", "highest that is possible" = "highest_commit_len" }
 -- unlike   = [
 --   "Copying with n-gram drafts: high, but varying, and its answers do not loop.",
 --   "One or two drafts a step: a ceiling there is common.",
@@ -98,7 +99,7 @@ found AS (
                  WHEN identical THEN format('; {} different prompts have {} different answers', prompts, texts) ELSE '' END,
             CASE WHEN cut >= 0.8 * requests AND requests >= 5 THEN format('; {} of {} answers end by length', cut, requests) ELSE '' END) AS message,
         CASE WHEN after_nan OR looping OR identical THEN 'critical' WHEN cut >= 0.8 * requests AND requests >= 5 THEN 'high' ELSE 'medium' END AS severity,
-        commit_len, k AS drafts_a_step, perfect AS windows_at_ceiling, windows, steps, loops AS looping_answers, answers, cut AS cut_answers,
+        commit_len, k + 1 AS highest_commit_len, k AS drafts_a_step, perfect AS windows_at_ceiling, windows, steps, loops AS looping_answers, answers, cut AS cut_answers,
         CASE WHEN after_nan THEN ['nan'] WHEN looping OR identical THEN ['degenerate_text'] ELSE [] END AS causes,
         proof AS lines, 0 AS nth
     FROM witness
@@ -114,5 +115,5 @@ found AS (
     JOIN (SELECT run, sum(completion_tokens)::BIGINT AS tokens FROM request GROUP BY run) q USING (run)
     WHERE a.drafted >= $drafts AND a.accepted >= $rate * a.drafted AND a.drafted <= $gate * q.tokens
 )
-SELECT run, message, severity, commit_len, drafts_a_step, windows_at_ceiling, windows, steps, looping_answers, answers, cut_answers, causes, lines
+SELECT run, message, severity, commit_len, highest_commit_len, drafts_a_step, windows_at_ceiling, windows, steps, looping_answers, answers, cut_answers, causes, lines
 FROM found QUALIFY row_number() OVER (PARTITION BY run ORDER BY nth, windows_at_ceiling DESC) = 1

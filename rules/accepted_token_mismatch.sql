@@ -9,6 +9,7 @@
 --   "Compare the tokens of the tree with those that were verified: padding, an exchanged row or a stale buffer shifts one against the other.",
 -- ]
 -- formula  = "token(row) = target(parent(row)) for each accepted row (identity I2)"
+-- sides    = { "token accepted" = "observed", "token the target chose" = "expected" }
 -- unlike   = [
 --   "A run with simulated acceptance: it says so in its settings, and is told once for all.",
 --   "A last row that was cut by a stop.",

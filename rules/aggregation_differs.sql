@@ -4,6 +4,7 @@
 -- enough   = { request = 10 }
 -- why      = "A mean over requests counts a short answer as much as a long one; tokens over steps counts every step once. Where the length of answers and their acceptance go together, the two differ, and both are right."
 -- formula  = "mean over requests of tokens / steps, against the sum of tokens / the sum of steps: more than 10 % apart, and more than two standard errors of the mean over requests"
+-- sides    = { "mean over the requests" = "mean_per_request", "all tokens by all steps" = "pooled_mean" }
 -- unlike   = [
 --   "Answers of a few tokens: their last step is cut, and each is left out below 16 tokens.",
 --   "Figures that neither mean gives: two sources disagree (sources_disagree).",

@@ -11,6 +11,7 @@
 --   "Check after the restart that decode lines say True at the batch sizes named here.",
 -- ]
 -- formula  = "of usable decode lines: graph flag False in >= 90 % of those outside the captured sizes and in <= 10 % inside; jump = median step outside (up to twice the size) / median step inside (down to half of it)"
+-- sides    = { "step outside the graphs" = "step_outside_ms", "step just inside" = "step_inside_ms", "largest batch captured" = "largest_captured" }
 -- unlike   = [
 --   "A step that grows gradually with the batch (speculation_loses_at_concurrency).",
 --   "`cuda graph: False` on prefill lines, on all decode lines (decode_graph_disabled), or here and there at any batch size: a rank follows the largest batch of the others.",

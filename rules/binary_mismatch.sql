@@ -8,6 +8,7 @@
 --   "Where the missing name starts with cu, cuda or nccl: update the driver or that library instead; the Python packages fit each other.",
 -- ]
 -- formula  = "an undefined symbol, or a library that was built for another version, before the server is ready"
+-- sides    = { "CUDA of the toolkit" = "toolkit_cuda", "CUDA torch was built for" = "torch_cuda" }
 -- unlike   = [
 --   "A file or module that is not there at all (module_missing).",
 --   "Python's second attempt to import the same package under another name.",
@@ -74,6 +75,8 @@ SELECT
         CASE WHEN len(suffixes) > 1 THEN '; the CUDA suffixes of the packages differ (' || array_to_string(suffixes, ', ') || ')' ELSE '' END,
         CASE WHEN versions <> '' THEN '. Installed: ' || versions ELSE '' END) AS message,
     nullif(symbol, '') AS symbol, nullif(library, '') AS library, nullif(package, '') AS package,
+    nullif(regexp_extract(message, 'detected CUDA version \(([0-9.]+)\)', 1), '') AS toolkit_cuda,
+    nullif(regexp_extract(message, 'used to compile PyTorch \(([0-9.]+)\)', 1), '') AS torch_cuda,
     about, versions, type AS exception,
     [cite(source, line)] AS lines
 FROM judged

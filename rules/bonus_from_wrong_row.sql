@@ -9,6 +9,7 @@
 --   "Compare the rows of one request with those of its neighbours in the batch.",
 -- ]
 -- formula  = "bonus = target(last accepted row) (identity I3)"
+-- sides    = { "bonus token" = "observed", "token the target chose" = "expected" }
 -- unlike   = [
 --   "A bonus that was not sent, since the request ended on an accepted draft.",
 -- ]

@@ -10,6 +10,7 @@
 --   "Promote the state of the last accepted row, not that of the row with the number of accepted drafts. A checkpoint for the prefix cache is that of an accepted row, too.",
 -- ]
 -- formula  = "source rows of the commit = accepted rows, in order; state row = last accepted row"
+-- sides    = { "kept by the commit" = "observed", "to be kept" = "expected" }
 -- unlike   = [
 --   "Rows that are where they belong already and are not copied.",
 -- ]

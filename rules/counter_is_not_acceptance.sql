@@ -4,6 +4,7 @@
 -- why      = "Acceptance varies from step to step. A column that is always equal to the budget, the number of nodes or the depth of the tree reports the tree; one that equals the row number of the last accepted node reports where the node lies, not how deep."
 -- fix      = ["Count the edges from the root to the last accepted node, and print that.", "Believe the commit length until then: it is what the request received."]
 -- formula  = "a column of acceptance that equals the budget, the nodes or the tree's depth on every line, while C varies"
+-- sides    = { "drafts by the counter" = "accepted_depth", "drafts that were accepted" = "accepted_drafts" }
 -- unlike   = [
 --   "A chain whose drafts are all accepted in a few steps: at least 20 steps, or 3 printed lines, are asked for.",
 --   "A counter with the root counted: one more everywhere, which is a convention.",

@@ -10,6 +10,7 @@
 --   "Check after the restart that the log has `Capture ... graph end` and decode lines say True.",
 -- ]
 -- formula  = "the share of decode lines that say `cuda graph: False` is at least 0.7 over 5 lines"
+-- sides    = { "windows without a graph" = "without", "windows" = "windows" }
 -- unlike   = [
 --   "Prefill lines, where False is normal.",
 --   "Formats without the field: absent is not False.",

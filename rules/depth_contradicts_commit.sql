@@ -11,6 +11,7 @@
 --   "Check what the depth column counts: a constant equal to the budget or to the depth of the tree is no acceptance.",
 -- ]
 -- formula  = "C = A + 1 for each step that is not its request's last; of printed means C = A + 1 within 0.05"
+-- sides    = { "accepted depth" = "accepted_depth", "commit length" = "commit_len", "commit length it needs" = "expected_commit_len" }
 -- unlike   = [
 --   "A request's last step: a stop token, the length limit or the grammar cuts what was accepted.",
 --   "A convention that counts the root, or leaves the bonus out: off by exactly one everywhere.",

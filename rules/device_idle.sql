@@ -5,6 +5,7 @@
 -- enable   = "record the profiler trace with activities CPU and CUDA: without the launches nobody knows what a gap waits for"
 -- why      = "A device works as fast as it is given work. Where work is launched only after the device ran dry, its next step waits for Python, for a copy to the host, or for launches one by one: a faster kernel gains nothing there."
 -- formula  = "host_gap_ms / window_ms >= 0.3 over at least 20 marked steps (2000 kernels where none is marked); a gap is the host's where the work that ends it was launched after it began"
+-- sides    = { "device at work" = "busy_share", "waiting for the host" = "host_gap_share" }
 -- unlike   = [
 --   "Pauses: nothing for more than three steps means that nobody asked for anything, and is left out.",
 --   "Gaps that end with work launched before they began: a copy, another stream or another rank is waited for.",

@@ -6,6 +6,7 @@
 -- enable   = "keep the texts of ten greedy prompts or more, with speculation and without"
 -- why      = "Greedy speculation writes what the target alone would write, but for near ties: a batch of several rows rounds otherwise than one row, and where two tokens are almost equal either may win. Such forks are rare and both branches read well. More forks than two plain runs have, or text that loses or doubles a piece and goes on, is a fault."
 -- formula  = "forks per token of speculative against plain answers to the same greedy prompts; against the same of two plain runs where there are some (three times as many and three standard errors), else against one in 40 tokens"
+-- sides    = { "answers that differ" = "forks", "answers compared" = "prompts" }
 -- unlike   = [
 --   "The plain server does not repeat itself either: its own rate is subtracted.",
 --   "Rare forks, late in the text: near ties in the arithmetic.",

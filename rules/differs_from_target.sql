@@ -9,6 +9,7 @@
 --   "Run the same prompt as a chain (top-k 1), as a star of depth 1, and as a chain that branches late: the first that differs names the stage.",
 -- ]
 -- formula  = "emitted token = what a plain pass over the same text chooses, or the two are closer than the noise of the type"
+-- sides    = { "token emitted" = "observed", "token the target chooses" = "expected" }
 -- unlike   = [
 --   "Near ties: the first and second choice are closer than the arithmetic's noise.",
 --   "Another sampling seed: compare with the noise of seed and position, or greedily.",

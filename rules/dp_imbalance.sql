@@ -11,6 +11,7 @@
 --   "If stickiness is wanted for its cache hits, compare both: hits lost against ranks that idle.",
 -- ]
 -- formula  = "load = running + queued per rank in equal windows of time; most > 3 x least and most - least >= 8 in >= 60 % of the windows between ramp-up and drain, the same rank on top in most of them"
+-- sides    = { "requests, fullest rank" = "load_most", "requests, emptiest rank" = "load_least", "mean of the ranks" = "load_mean" }
 -- unlike   = [
 --   "Ramp-up and drain, which no router balances: windows with less than half of the usual load are left out.",
 --   "Ranks that take turns at the top.",

@@ -10,6 +10,7 @@
 --   "Append the rows of the last step only; the whole context again is right but grows with it.",
 -- ]
 -- formula  = "draft cache after a step = context after it; rows appended = accepted rows of the step before (identity I7)"
+-- sides    = { "used by the drafter" = "observed", "to be used" = "expected" }
 -- unlike   = [
 --   "A drafter with a cache that is trimmed to its window.",
 -- ]

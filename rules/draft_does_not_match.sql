@@ -8,6 +8,7 @@
 --   "Take the revision of the drafter that the server's version was tested with, or update the server.",
 -- ]
 -- formula  = "the first exception of the start lies in frames that build the draft model, or names a weight, a size or a vocabulary while it is loaded"
+-- sides    = { "one shape" = "first_shape", "the other shape" = "second_shape" }
 -- unlike   = [
 --   "The target's own weights, read before the draft's.",
 --   "Memory, a missing module or kernel, which only happen while the draft loads.",
@@ -82,13 +83,13 @@ SELECT
         CASE WHEN classes IS NOT NULL THEN '. Loaded before it: ' || classes ELSE '' END) AS message,
     [kind] AS causes,
     path AS draft_model, type AS exception, left(message, 300) AS text, nullif(regexp_extract(frames, '[^ ]+$'), '') AS innermost, classes AS loaded,
-    regexp_extract_all(message, 'torch\.Size\(\[([0-9, ]+)\]\)', 1) AS shapes, rank,
+    regexp_extract_all(message, 'torch\.Size\(\[([0-9, ]+)\]\)', 1) AS shapes, shapes[1] AS first_shape, shapes[2] AS second_shape, rank,
     places AS lines
 FROM first JOIN others USING (run) LEFT JOIN path USING (run) LEFT JOIN loaded USING (run)
 UNION ALL
 SELECT
     run, 'medium',
     format('the draft model{} has another vocabulary than the target: its words are translated, and few translations are accepted', coalesce(' ' || path, '')),
-    ['pair'], path, NULL, NULL, NULL, NULL, NULL, NULL, [cite(source, line)]
+    ['pair'], path, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, [cite(source, line)]
 FROM translated LEFT JOIN path USING (run)
 WHERE run NOT IN (SELECT run FROM first)

@@ -10,6 +10,7 @@
 --   "After prefill/decode separation or a fused path: check that the drafter gets real hidden states.",
 -- ]
 -- formula  = "C <= 1.05 in 98 % of the samples and on average, over at least 200 steps; of llama.cpp and vLLM accepted / drafted"
+-- sides    = { "commit length" = "commit_len", "steps measured" = "steps" }
 -- unlike   = [
 --   "Simulated or adaptive acceptance, which is low on purpose (acceptance_low_on_purpose).",
 --   "No acceptance fields at all: speculation is off, or never engages (speculation_never_engages).",

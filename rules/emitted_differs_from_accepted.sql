@@ -10,6 +10,7 @@
 --   "Fewer tokens than were committed, in the middle of a request: what ends the emission? The cache keeps the rest.",
 -- ]
 -- formula  = "emitted = tokens of the accepted nodes + bonus (identity I4); a cut leaves a leading part of it"
+-- sides    = { "emitted" = "observed", "accepted, with the bonus" = "expected" }
 -- unlike   = [
 --   "The last step of a request, cut at its stop token or limit.",
 -- ]

@@ -9,6 +9,7 @@
 --   "Until then route constrained requests, tool calls included, to a server without speculation.",
 -- ]
 -- formula  = "requests whose committed tokens the grammar refused, none of them without speculation; or constrained requests that end by abort or length in half of the cases where others do in a tenth"
+-- sides    = { "requests that failed" = "refused_requests", "requests with a grammar" = "constrained_requests" }
 -- unlike   = [
 --   "A draft that the grammar does not allow: the mask refuses it and the request goes on (vLLM: Failed to advance FSM without a terminated request).",
 --   "The same messages without speculation: schema, tokenizer or library are at fault.",

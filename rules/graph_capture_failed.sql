@@ -8,6 +8,7 @@
 --   "Take another attention backend for the model whose capture failed (--speculative-draft-attention-backend for the draft).",
 -- ]
 -- formula  = "the first exception of the start comes out of a capture (its frames, its own words, or a capture that began and did not end) and names neither memory nor a compiler, a library or the GPU"
+-- sides    = { "memory free before it" = "free_before_capture_gb" }
 -- unlike   = [
 --   "A capture that runs out of memory (out_of_memory_at_start).",
 --   "A compiler that is too old, a kernel that is missing, a combination that is refused: reported by the capture, caused elsewhere.",

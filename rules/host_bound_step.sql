@@ -6,6 +6,7 @@
 -- why      = "To walk a tree takes a few comparisons a node once the choices are on the host. Where it takes a large part of the step, the host asks the device once a node, or the device idles while it computes."
 -- fix      = ["Fetch the choices of all rows in one copy, then walk.", "Count the synchronisations of a step: one or two, whatever the tree's size."]
 -- formula  = "walk / step at least 0.3 over at least 8 steps"
+-- sides    = { "walk on the host" = "walk_ms", "step" = "step_ms" }
 -- unlike   = [
 --   "A first step that compiles or allocates.",
 --   "A device that is so fast that everything is host: compare with plain decoding.",
@@ -20,15 +21,15 @@
 -- params   = { share = 0.3, steps = 8 }
 
 WITH timed AS (
-    SELECT run, request, step, source, line, nodes, walk_ms, walk_ms / step_ms AS share,
+    SELECT run, request, step, source, line, nodes, walk_ms, step_ms, walk_ms / step_ms AS share,
         median(walk_ms / step_ms) OVER (PARTITION BY run, request ORDER BY step ROWS BETWEEN CURRENT ROW AND 6 FOLLOWING) AS ahead
     FROM step WHERE step_ms > 0 AND walk_ms IS NOT NULL AND NOT coalesce(warmup, false)
 ),
 slow AS (
-    SELECT run, count(*) AS steps, arg_min(request, (source, line)) AS request, arg_min(step, (source, line)) AS step, median(share) AS share, median(walk_ms) AS walk_ms,
+    SELECT run, count(*) AS steps, arg_min(request, (source, line)) AS request, arg_min(step, (source, line)) AS step, median(share) AS share, median(walk_ms) AS walk_ms, median(step_ms) AS step_ms,
         median(1000 * walk_ms / greatest(nodes, 1)) AS us_per_node, arg_min(cite(source, line), (source, line), 4) AS lines
     FROM timed WHERE share > $share AND ahead > $share GROUP BY run
 )
 SELECT run, format('{}: the walk takes {:.1f} ms, {:.0f} % of the step ({:.0f} us a node)', in_step(request, step, steps), walk_ms, 100 * share, us_per_node) AS message,
-    share - 0.02 AS impact, request, step, share, walk_ms, us_per_node, 'F48' AS faults, steps, lines
+    share - 0.02 AS impact, request, step, share, walk_ms, step_ms, us_per_node, 'F48' AS faults, steps, lines
 FROM slow WHERE steps >= $steps

@@ -9,6 +9,7 @@
 --   "Count the free slots over a request: those that were lost are those that were not cropped.",
 -- ]
 -- formula  = "cache rows: context before a step, context + verified rows after verification, context + C after the commit (identity I6)"
+-- sides    = { "rows in the cache" = "observed", "rows that it has to hold" = "expected" }
 -- unlike   = [
 --   "A paged cache that keeps the rest of a page: rows are counted, not pages.",
 -- ]

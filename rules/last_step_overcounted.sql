@@ -5,6 +5,7 @@
 -- why      = "A request that ends inside an accepted path, at its length limit or a stop token, emits less than its last step accepted. The counters keep what was accepted, so they lie above tokens per step, most of all for short answers."
 -- fix      = ["Nothing to repair: use tokens over steps for speed, and the counters for the drafter.", "Do not hold the last step of a request against the server."]
 -- formula  = "completion_tokens = steps + accepted drafts (+ 1 from prefill) for most requests; the others lack at most the width of one step"
+-- sides    = { "tokens a step, by counters" = "counter_commit_len", "tokens a step, by tokens" = "token_commit_len" }
 -- unlike   = [
 --   "A difference of more than one step, or tokens that no counter has (sources_disagree).",
 --   "A difference that all requests share: it is the token that prefill makes.",

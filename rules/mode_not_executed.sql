@@ -8,6 +8,7 @@
 --   "Let the smoke test demand every one of the lines, and a commit length over many steps.",
 -- ]
 -- formula  = "each of the lines that a mode prints once is there, or something else served the requests"
+-- sides    = { "verified by" = "verified_by", "asked for" = "asked" }
 -- unlike   = [
 --   "A log that begins after the start-up.",
 --   "A higher log level than info, which hides the lines.",

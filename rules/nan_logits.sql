@@ -9,6 +9,7 @@
 --   "Then change the attention backend of the draft and of the target, and try without speculation.",
 -- ]
 -- formula  = "at least one message of the sampler, of a kernel's check or of an exception that names NaN in logits or probabilities"
+-- sides    = { "NaN messages" = "messages", "accept length since" = "accept_len_since", "accept length before" = "accept_len_before" }
 -- unlike   = [
 --   "Dummy weights (--load-format dummy) or the dummy tokens of a latency test: nothing can come of them but NaN.",
 --   "`nan%` of a window in which nothing was drafted or occupied.",

@@ -11,6 +11,7 @@
 --   "Update, and report the two step times with the version and the model's attention kinds.",
 -- ]
 -- formula  = "speed of a request (throughput / running): median of the lines after the retraction < 1/3 of the ten before, at >= 70 % of the running count, with graphs, for at least ten lines and two minutes or to the end, and never back"
+-- sides    = { "tokens/s of a request now" = "speed_after", "before the retraction" = "speed_before" }
 -- unlike   = [
 --   "Fewer running requests after it: throughput falls with them, the speed of each does not.",
 --   "Prompts that are computed again: such lines are left out.",

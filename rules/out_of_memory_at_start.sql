@@ -9,6 +9,7 @@
 --   "Check `nvidia-smi` for another process on the same GPU.",
 -- ]
 -- formula  = "an allocation or capture error that speaks of memory, before the server is ready"
+-- sides    = { "memory wanted" = "wanted", "memory free" = "free", "free before the capture" = "free_before_capture_gb" }
 -- unlike   = [
 --   "A capture error without a word on memory (graph_capture_failed).",
 --   "Exit code 137 alone: anybody may have sent the signal.",

@@ -8,6 +8,7 @@
 --   "Where it died in a prompt: smaller chunks (--chunked-prefill-size, --max-num-batched-tokens).",
 -- ]
 -- formula  = "an allocation failed after the server was ready; rows of a verification = running x drafted tokens"
+-- sides    = { "memory wanted" = "wanted", "memory free" = "free" }
 -- unlike   = [
 --   "Exit code 137 or the word Killed alone: who sent the signal is not known.",
 --   "A pool that is full of requests: they are retracted and come back (retraction_storm).",

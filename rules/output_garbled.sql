@@ -9,6 +9,7 @@
 --   "Throw away what this server answered since it started, and every speed that was measured on it.",
 -- ]
 -- formula  = "share of answers whose four-word windows stood before in 60 % or more (or that are empty), with speculation and without; A a step <= 0.05 or >= 0.95 k"
+-- sides    = { "answers garbled" = "garbled_share", "without speculation" = "baseline_share" }
 -- unlike   = [
 --   "A target that loops without speculation too: its loops are as frequent in the baseline.",
 --   "Loops at the ceiling without a baseline: any drafter predicts a loop, whoever made it (acceptance_too_perfect).",
@@ -101,7 +102,7 @@ SELECT
              WHEN at_ceiling >= 1 THEN format('; every draft of {} of them was accepted', at_ceiling) ELSE '' END
             || CASE WHEN cached >= $alone AND cold >= $alone AND cached_garbled >= 0.5 * cached AND cold_garbled <= 0.1 * cold
                     THEN format('; {} of {} with a cached prefix, {} of {} without', cached_garbled, cached, cold_garbled, cold) ELSE '' END) AS message,
-    severity, answers, loops AS looping_answers, empty AS empty_answers, cut AS cut_answers, at_floor, at_ceiling, plain_share AS baseline_share,
+    severity, answers, loops AS looping_answers, empty AS empty_answers, cut AS cut_answers, at_floor, at_ceiling, share AS garbled_share, plain_share AS baseline_share,
     CASE WHEN cached >= $alone AND cold >= $alone AND cached_garbled >= 0.5 * cached AND cold_garbled <= 0.1 * cold THEN ['cache']
          ELSE ['verify'] END AS causes,
     lines

@@ -9,6 +9,7 @@
 --   "Look at the drawing of the step (`specdiag tree`): where the path leaps, one of the two rows is from another tree.",
 -- ]
 -- formula  = "parent(accepted[i + 1]) = accepted[i], accepted[0] = root (identity I1)"
+-- sides    = { "row that is its parent" = "observed", "row accepted before it" = "expected" }
 -- unlike   = [
 --   "Row numbers that leave the root out: one less everywhere is a convention.",
 -- ]

@@ -9,6 +9,7 @@
 --   "Report it with the arithmetic quoted here, the page size, the draft tokens and what the last requests did (abort, stop inside a block, retraction).",
 -- ]
 -- formula  = "deficit = total - (available + evictable + protected + held) per pool, 0 when idle; or the pool's use at the first prompt after an idle gap, minus that prompt, which rises"
+-- sides    = { "slots accounted for" = "accounted", "slots of the pool" = "total", "pool in use, last" = "last_share", "pool in use, first" = "first_share" }
 -- unlike   = [
 --   "Usage that stays up because of the prefix cache: such slots are evictable and count as free.",
 --   "Usage that rises with one long prompt that is computed in chunks, or with a conversation that grows.",
@@ -155,11 +156,11 @@ creeping AS (
     HAVING count(*) >= $points AND last_share - first_share >= $share AND falls = 0 AND rises >= 3
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY last_share - first_share DESC, rank) = 1
 )
-SELECT run, message, CASE WHEN NOT stops THEN 'high' END AS severity, causes, pool, total, available, evictable, protected, missing, page_size, checks,
+SELECT run, message, CASE WHEN NOT stops THEN 'high' END AS severity, causes, pool, total, available, evictable, protected, missing, total - missing AS accounted, page_size, checks,
     NULL::DOUBLE AS first_share, NULL::DOUBLE AS last_share, lines
 FROM said_so
 UNION ALL
 SELECT run,
     format('after {} idle gaps the pool is {:.0f} % full before the first prompt, where it was {:.0f} %: nothing that was taken comes back', points, 100 * last_share, 100 * first_share),
-    'high', ['lock_not_released', 'over_allocation'], 'token', NULL, NULL, NULL, NULL, NULL, NULL, NULL, first_share, last_share, lines
+    'high', ['lock_not_released', 'over_allocation'], 'token', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, first_share, last_share, lines
 FROM creeping WHERE run NOT IN (SELECT run FROM said_so)

@@ -9,6 +9,7 @@
 --   "Never draft deeper than the block or the number of steps that the drafter was trained for.",
 -- ]
 -- formula  = "a_k = steps that accept at least k drafts; with q = median(a_1 / steps, a_2 / a_1, ..., a_L / a_(L-1)) position L + 1 should have a_L q, and has less than a tenth of it"
+-- sides    = { "last position accepted" = "last_accepted_position", "positions drafted" = "drafted_positions" }
 -- unlike   = [
 --   "Acceptance that fades: each position has about the same share of the one before it.",
 --   "A draft of changing length: what was not drafted was not refused. Only steps that must have drafted so deep count.",

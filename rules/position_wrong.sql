@@ -10,6 +10,7 @@
 --   "An offset that changes from step to step is a length that the host guessed before the device was done.",
 -- ]
 -- formula  = "position(row) = position(root) + depth(row), as computed and as read back (identity I8)"
+-- sides    = { "position of the row" = "observed", "position by its depth" = "expected" }
 -- unlike   = [
 --   "A trace that counts positions from one: the same offset everywhere is a convention of that trace.",
 -- ]

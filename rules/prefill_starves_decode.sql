@@ -10,6 +10,7 @@
 --   "Admit less: a lower --max-running-requests or a limit at the router; or separate prefill from decode nodes.",
 -- ]
 -- formula  = "between two decode lines of a rank: seconds per decode step = running x C / throughput, against the median of lines without prompts; starved where >= 8 prompt batches stand between, each step took >= 10 x as long and >= 0.5 s; all in all >= 25 % of the busy time and three times, or two minutes in one piece"
+-- sides    = { "step while prompts run" = "per_step_ms", "step without prompts" = "undisturbed_ms" }
 -- unlike   = [
 --   "A prefill node, which never decodes.",
 --   "The start of a benchmark: prompts are computed while nothing runs yet.",
@@ -95,6 +96,6 @@ SELECT
         CASE WHEN known THEN format(' instead of every {:.0f} ms', clean_ms) ELSE '' END,
         CASE WHEN pending > 0 THEN format('; up to {:,} prompt tokens were waiting', pending) ELSE '' END) AS message,
     CASE WHEN waited_s / batches >= 2 THEN ['chunk_too_large'] WHEN times = 1 AND coalesce(running_most - running_first, 0) <= 2 THEN ['one_long_prompt'] ELSE ['prefill_first'] END AS causes,
-    times, waited_s, longest_s, waited_s / nullif(busy_s, 0) AS share, batches AS prompt_batches, tokens AS prompt_tokens, per_step_ms, clean_ms, running_most, pending AS pending_tokens, list_distinct(lines) AS lines
+    times, waited_s, longest_s, waited_s / nullif(busy_s, 0) AS share, batches AS prompt_batches, tokens AS prompt_tokens, per_step_ms, clean_ms, CASE WHEN known THEN clean_ms END AS undisturbed_ms, running_most, pending AS pending_tokens, list_distinct(lines) AS lines
 FROM summed JOIN busy USING (run)
 WHERE (times >= $times OR longest_s >= $long_s) AND waited_s >= $share * busy_s

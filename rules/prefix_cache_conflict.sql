@@ -9,6 +9,7 @@
 --   "A larger pool (--mem-fraction-static) or fewer draft tokens leaves room for prefixes.",
 -- ]
 -- formula  = "sum(cached) / sum(prompt) against the run without speculation on the same turns: less than 0.6 of it; or (C_cold - C_cached) / (C_cold - 1) >= 0.25 in cells of the same prompt length, three standard errors apart"
+-- sides    = { "commit length, cached prefix" = "cached_commit_len", "commit length, cold prefix" = "cold_commit_len", "cached with speculation" = "hit_ratio", "cached without it" = "baseline_hit_ratio" }
 -- unlike   = [
 --   "Unique prompts, and a cache too small for the turns with speculation or without: both ratios are low.",
 --   "Other turns: runs whose prompts do not add up to the same.",

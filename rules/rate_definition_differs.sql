@@ -4,6 +4,7 @@
 -- why      = "SGLang changed what it divides: up to 0.5.10 the bonus is counted (floor 1/N, never 0), from 0.5.11 only drafts (floor 0). The same behaviour prints two rates."
 -- fix      = ["Compare the accept length, which no release changed, or convert: new rate = (L - 1) / (N - 1), old rate = L / N."]
 -- formula  = "r = (L - 1) / (N - 1) fits one run, r = L / N the other"
+-- sides    = { "accept rate" = "accept_rate", "accept rate of the other" = "other_accept_rate" }
 -- unlike   = [
 --   "Different widths N: the rate moves with N although nothing else does.",
 -- ]
@@ -17,7 +18,7 @@ SELECT
     a.run, b.run AS against,
     format('its accept rate counts the bonus token (median {:.2f} at accept length {:.2f}), that of {} does not ({:.2f} at {:.2f}): compare accept lengths, not rates',
         sa.accept_rate, sa.accept_len, b.run, sb.accept_rate, sb.accept_len) AS message,
-    a.rate_formula AS formula, b.rate_formula AS other_formula, [sa.place, sb.place] AS lines
+    sa.accept_rate, sb.accept_rate AS other_accept_rate, a.rate_formula AS formula, b.rate_formula AS other_formula, [sa.place, sb.place] AS lines
 FROM run a
 JOIN peer p ON p.run = a.run
 JOIN run b ON b.run = p.against

@@ -11,6 +11,7 @@
 --   "Update, and never accept a hybrid set-up on its throughput alone.",
 -- ]
 -- formula  = "share of answers to the same prompts that loop or run to their length limit: with speculation less without >= 0.2, three standard errors apart"
+-- sides    = { "answers that loop" = "looping_answers", "without speculation" = "baseline_looping_answers" }
 -- unlike   = [
 --   "Sampling noise and near ties: single answers that fork late and go on sensibly.",
 --   "A target that loops as often without speculation.",

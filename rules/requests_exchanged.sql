@@ -9,6 +9,7 @@
 --   "Look where rows are gathered after one of them finishes, and where results are scattered back.",
 -- ]
 -- formula  = "root(step + 1) = bonus(step) of the same request, and here it is that of another one (identity I5 across the batch)"
+-- sides    = { "root of the step" = "observed", "bonus before it" = "expected" }
 -- unlike   = [
 --   "Request ids that are used twice.",
 -- ]

@@ -8,6 +8,7 @@
 --   "Refuse what can never fit: a limit on prompt plus answer length below the pool's size.",
 -- ]
 -- formula  = "at least 5 retractions at more than one a minute, or above 5 % of the finished requests, with the pool above 90 % full"
+-- sides    = { "retractions" = "retractions", "fullest pool" = "usage_max" }
 -- unlike   = [
 --   "A single retraction in many minutes.",
 --   "A pool that is full of cached prefixes: usage at its ceiling without retractions.",

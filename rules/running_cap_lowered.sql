@@ -10,6 +10,7 @@
 --   "Compare with plain decoding at that batch first: beyond some batch speculation loses (speculation_loses_at_concurrency).",
 -- ]
 -- formula  = "of decode lines with a queue >= 80 % at the limit (or one below), KV pool less than half full (median), and the limit is one that the server set: reset line, capacity line, post-capture sizing; divided by the data-parallel ranks"
+-- sides    = { "requests running" = "running", "requests waiting" = "queued_most", "KV pool in use" = "usage_median" }
 -- unlike   = [
 --   "A limit that the user set to this value: a choice.",
 --   "Slots of the recurrent state that are used up (state_slots_cap).",

@@ -9,6 +9,7 @@
 --   "Fixed candidates are no draws: draw from the target and follow the draw where it is a child.",
 -- ]
 -- formula  = "sum over accepted nodes of the target's probability against how many were accepted; draws outside the nucleus never"
+-- sides    = { "chance of such tokens" = "odds", "drafts accepted" = "accepted_drafts", "drafts due by the law" = "expected_drafts" }
 -- unlike   = [
 --   "A greedy request in a batch of sampled ones.",
 --   "Few steps: chance alone is allowed for.",
@@ -58,15 +59,15 @@ accepted_more AS (
     FROM summed GROUP BY run
 )
 SELECT run, format('{}: a token was chosen that the request''s law gives no probability (top-p)', in_step(request, step, steps)) AS message,
-    request, step, NULL AS odds, 'F34' AS faults, steps, lines
+    request, step, NULL AS odds, NULL AS accepted_drafts, NULL AS expected_drafts, 'F34' AS faults, steps, lines
 FROM impossible
 UNION ALL
 (SELECT run, format('{}: only the most probable tokens were chosen from here on; at the request''s temperature that happens once in {:.0e} times', in_step(request, step, 1), 1 / greatest(odds, 1e-300)),
-    request, step, odds, 'F32', steps, lines
+    request, step, odds, NULL, NULL, 'F32', steps, lines
 FROM always WHERE odds < $odds AND steps >= $steps AND run NOT IN (SELECT run FROM impossible)
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY request) = 1)
 UNION ALL
 SELECT run, format('{} drafts were accepted, the target''s probabilities make {:.1f} ({:.1f} standard deviations)', taken, mass, deviations),
-    "before".request, "before".step, NULL, 'F33', steps, lines
+    "before".request, "before".step, NULL, taken, mass, 'F33', steps, lines
 FROM accepted_more WHERE deviations > $deviations AND steps >= $steps AND run NOT IN (SELECT run FROM impossible)
     AND run NOT IN (SELECT run FROM always WHERE odds < $odds AND steps >= $steps)

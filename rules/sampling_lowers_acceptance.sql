@@ -6,6 +6,7 @@
 -- enable   = "repeat the same prompts greedily (temperature 0), ten requests or more, and keep the response records"
 -- why      = "A drafter proposes its best guess; a target that is sampled takes it as often as it would have drawn it, so acceptance falls with the temperature. Where it does not move at all, token for token, the sampled requests are decoded greedily: that is another text than was asked for."
 -- formula  = "C of sampled against greedy requests of the same prompts (or lengths): 10 % and three standard errors lower; or tokens, steps and text equal in every one of five prompts or more at temperature 0.3 and above"
+-- sides    = { "commit length, sampled" = "commit_len", "commit length, greedy" = "greedy_commit_len" }
 -- unlike   = [
 --   "The sampled requests have other prompts or longer answers: only the same are compared.",
 --   "Top-k 1 or a tiny top-p, which makes a sampled request greedy by itself.",

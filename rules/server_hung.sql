@@ -9,6 +9,7 @@
 --   "Raise the watchdog's or the executor's limit only where a first compilation or a long prompt explains the silence.",
 -- ]
 -- formula  = "time since the last report with requests running, against its usual interval; proven by a watchdog, a collective or RPC timeout, repeated waits, a failed health check or windows without a token"
+-- sides    = { "time without a report" = "silence_s", "usual interval" = "usual_interval_s" }
 -- unlike   = [
 --   "An idle server: no report, and nobody waits.",
 --   "A log that simply ends: nothing says that time went on.",

@@ -10,6 +10,7 @@
 --   "Where neither helps, speculate at batch 1 only, or not at all on this target.",
 -- ]
 -- formula  = "break-even C = step time with speculation / step time without, at the same batch and context; slower where C is below it"
+-- sides    = { "with speculation" = "tokens_per_s", "without speculation" = "baseline_tokens_per_s", "times as fast" = "speed_up" }
 -- unlike   = [
 --   "A baseline of another card, model, quantisation or batch: not compared.",
 --   "A client that paces the requests: the time of a token counts, not the throughput.",
@@ -90,7 +91,7 @@ SELECT
     CASE WHEN run IN (SELECT run FROM config WHERE key = 'device' AND value = 'cpu') THEN 'info'
          WHEN run IN (SELECT run FROM sweep WHERE best >= 1) THEN 'info' END AS severity,
     1 - speed_up AS impact,
-    tokens_per_s, baseline_tokens_per_s, commit_len, break_even AS break_even_commit_len, step_ms, baseline_step_ms, lines
+    tokens_per_s, baseline_tokens_per_s, speed_up, commit_len, break_even AS break_even_commit_len, step_ms, baseline_step_ms, lines
 FROM compared
 WHERE speed_up < 1 - $margin AND ln(speed_up) < -3 * error
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY weight DESC, against) = 1

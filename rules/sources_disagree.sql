@@ -9,6 +9,7 @@
 --   "`specdiag ledger` shows every entry with both sides, its residual and what it may be.",
 -- ]
 -- formula  = "double entry: per record histogram = steps, drafts + steps + 1 = tokens, proposed = steps x width, accept length x steps = tokens; per run token counter = throughput x time = steps x batch x C, and C of the log = records = benchmark"
+-- sides    = { "one source" = "first_value", "the other source" = "second_value" }
 -- unlike   = [
 --   "The first token, which prefill makes, and what a stop cuts off the last block: up to a block per record.",
 --   "Two definitions of a rate (rate_definition_differs).",

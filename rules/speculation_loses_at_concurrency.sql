@@ -9,6 +9,7 @@
 --   "If the draft, not the verification, grows with the batch, draft with a lighter method.",
 -- ]
 -- formula  = "speed-up(batch) = throughput with / without speculation at the same batch and about the same context; > 1 + margin at small batches, < 1 - margin at large ones, none out of order, all beyond three standard errors"
+-- sides    = { "times as fast, many requests" = "speed_up", "times as fast, few requests" = "gain" }
 -- unlike   = [
 --   "A loss at every batch size (slower_than_baseline).",
 --   "Larger batches that run without a graph (batch_outside_graphs): such lines are left out.",

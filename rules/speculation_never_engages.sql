@@ -8,6 +8,7 @@
 --   "Assert in every deployment test that the commit length is above 1.",
 -- ]
 -- formula  = "a drafter is loaded or asked for, requests are answered, and no line or record has a figure of acceptance"
+-- sides    = { "lines without acceptance" = "serving_lines" }
 -- unlike   = [
 --   "A log level that hides the lines: other lines of the same level are there, or nothing is said.",
 --   "Only very short answers.",

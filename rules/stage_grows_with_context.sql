@@ -6,6 +6,7 @@
 -- why      = "Only attention reads the context. To choose candidates, to build a tree and its mask, to walk and to commit takes as long at a thousand tokens as at a hundred thousand; where it does not, something is made anew for the whole context in every step."
 -- fix      = ["Keep the mask of the tree alone, and let attention see all of the past.", "Append to what is there instead of rebuilding it."]
 -- formula  = "time of a stage other than attention at the longest contexts against the shortest, beside the share of the step that it has"
+-- sides    = { "stage at long context" = "long_ms", "stage at short context" = "short_ms" }
 -- unlike   = [
 --   "Draft and verify: they read the context.",
 -- ]

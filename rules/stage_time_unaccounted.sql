@@ -7,6 +7,7 @@
 -- why      = "Drafting, verification and what is between them make the step. Time that no stage has is waiting: for the host, for a copy, for another process on the device. Stages that are timed on the device alone hide it, and the step that users wait for does not get faster by making them faster."
 -- fix      = ["Time the stages where they begin and end for the host, without gaps between them, once beside the device's own times.", "Count what the host does between two launches: building the tree, copying metadata, scheduling, sending tokens."]
 -- formula  = "1 - (draft + verify + ... + commit) / step at least 0.3 over at least 16 steps"
+-- sides    = { "all stages" = "accounted_ms", "step" = "step_ms" }
 -- unlike   = [
 --   "Stages that are printed for a part of the step only, where the step's own time is missing.",
 -- ]

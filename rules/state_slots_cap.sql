@@ -11,6 +11,7 @@
 --   "Count the KV pool again afterwards: what the states take is missing there.",
 -- ]
 -- formula  = "requests that fit = floor(state slots / slots per request); running stays there on >= 80 % of the decode lines with a queue, KV pool less than 80 % full"
+-- sides    = { "requests running" = "running", "requests waiting" = "queued_most", "KV pool in use" = "usage_median" }
 -- unlike   = [
 --   "A capped limit that no traffic ever reaches: nothing waits.",
 --   "A running limit of 48 on a model without recurrent state (running_cap_lowered).",

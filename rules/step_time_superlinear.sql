@@ -10,6 +10,7 @@
 --   "Bound what the drafter reads (window, history), and check that decode graphs and the attention kernel stay the same at the long lengths.",
 -- ]
 -- formula  = "step time against context: growth between the shortest and longest contexts above that of the context itself, or a local exponent above 1.3 beyond what a + b·n can give"
+-- sides    = { "step at long context" = "long_ms", "step at short context" = "short_ms" }
 -- unlike   = [
 --   "Plain attention: a + b·n never grows by a larger factor than n.",
 --   "A batch that grew, or prompts that were computed between.",

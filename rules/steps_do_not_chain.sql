@@ -9,6 +9,7 @@
 --   "Under overlap the host may be a step ahead of the device: compare after the results have arrived.",
 -- ]
 -- formula  = "root(step + 1) = bonus(step) and start(step + 1) = start(step) + C (identity I5)"
+-- sides    = { "step begins with" = "observed", "step before ended with" = "expected" }
 -- unlike   = [
 --   "Steps that the trace left out: numbers that do not follow each other are not compared.",
 -- ]

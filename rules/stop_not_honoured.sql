@@ -9,6 +9,7 @@
 --   "Cut by the limit after every step, before emitting.",
 -- ]
 -- formula  = "no token behind the first stop id, and no more than the limit"
+-- sides    = { "emitted" = "observed", "end that was asked for" = "expected" }
 -- unlike   = [
 --   "A stop string that begins inside a token: what was sent is cut by the client.",
 -- ]

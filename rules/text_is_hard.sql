@@ -4,6 +4,7 @@
 -- why      = "Predictable text at the same context lengths is the control: where it commits many tokens a step at every length, drafter, cache and positions are sound, and a low commit length on other text is the text's."
 -- fix      = ["Do not look for a fault in the drafter. If the text matters, tune a drafter for it; if long contexts are slow, look at the step time."]
 -- formula  = "C on predictable text holds over all contexts and is at least twice that of the other text at the same contexts"
+-- sides    = { "commit length" = "commit_len", "on predictable text" = "control_lowest_commit_len" }
 -- unlike   = [
 --   "A drafter whose C falls with the context on predictable text as well.",
 -- ]
@@ -28,7 +29,7 @@ compared AS (
 SELECT run, against,
     format('the drafter works at every length ({} tokens a step on the text of {}, from {:,.0f} to {:,.0f} tokens of context); this text is hard: {:.2f} tokens a step',
         array_to_string(control, ', '), against, short_ctx, long_ctx, commit_len) AS message,
-    commit_len, control AS control_commit_len, short_ctx, long_ctx, lines
+    commit_len, control AS control_commit_len, list_min(control) AS control_lowest_commit_len, short_ctx, long_ctx, lines
 FROM compared
 WHERE lengths >= 3 AND range >= 8 AND ratio >= $ratio AND hold >= $hold
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY ratio DESC) = 1

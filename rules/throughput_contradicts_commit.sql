@@ -4,6 +4,7 @@
 -- why      = "Tokens a second = requests × commit length × steps a second, where all three are measured. If they do not fit, one of the counters or clocks is wrong. A step time that was computed from the other two proves nothing and is not used here."
 -- fix      = ["Compare with a client that counts tokens and seconds itself.", "Measure the step time with device events around the whole step, commit included."]
 -- formula  = "tokens a second = requests · C · 1000 / step ms, where all are measured"
+-- sides    = { "throughput reported" = "tokens_per_s", "throughput of the steps" = "expected_tokens_per_s" }
 -- unlike   = [
 --   "A step time that was computed from the other two.",
 --   "Throughput over a window with idle time in it.",

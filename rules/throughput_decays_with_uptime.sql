@@ -11,6 +11,7 @@
 --   "Compare clock, temperature and power of the GPU at both times (nvidia-smi -q -d CLOCK,PERFORMANCE), and what else runs on it.",
 -- ]
 -- formula  = "step time / its mean in the cell of equal batch and context (15 %), averaged over each quarter of the uptime: every quarter above the one before, the last >= 1.25 x the first, beyond three standard errors"
+-- sides    = { "times as long as at first" = "rise" }
 -- unlike   = [
 --   "Longer contexts or larger batches later in the day: only equal ones are compared.",
 --   "A cache that fills to its ceiling without retractions: the step time stays.",

@@ -11,6 +11,7 @@
 --   "Until both agree, trust no result of the tree, its text included.",
 -- ]
 -- formula  = "mean C of the tree against mean C of the chain on the same prompts: below by more than 5 % and 3 standard errors"
+-- sides    = { "commit length of the tree" = "commit_len", "commit length of the chain" = "chain_commit_len" }
 -- unlike   = [
 --   "Other prompts, other lengths, sampling.",
 --   "A budget so small that its tree is shorter than the chain.",

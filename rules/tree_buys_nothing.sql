@@ -10,6 +10,7 @@
 --   "At larger batches, where wide verification is not free, verify a chain.",
 -- ]
 -- formula  = "S = (C_tree / C_chain) / (ms_tree / ms_chain) in cells of the same batch and context: S < 0.95 beyond three standard errors, and C_tree not below C_chain by more than 5 % or two errors"
+-- sides    = { "step of the tree" = "step_ms", "step of the chain" = "chain_step_ms", "times as fast" = "speed_up" }
 -- unlike   = [
 --   "A tree that commits less than the chain: that is a fault, not a price (tree_below_chain).",
 --   "One of the two without graphs: idle time hides what a tree costs (decode_graph_disabled).",

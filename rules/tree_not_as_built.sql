@@ -10,6 +10,7 @@
 --   "After sorting nodes again, renumber the parents as well.",
 -- ]
 -- formula  = "the best-first tree of the recorded candidates, row by row (identities I9, I10)"
+-- sides    = { "in the tree" = "observed", "as its candidates make it" = "expected" }
 -- unlike   = [
 --   "Ties: equal scores may come in any order.",
 --   "A shadow-linear run, which verifies a chain on purpose.",

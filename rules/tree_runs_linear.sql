@@ -8,6 +8,7 @@
 --   "Check top-k and budget as the server resolved them, not as they were given.",
 -- ]
 -- formula  = "verify width = block, or all depths distinct in every step, while budget and top-k ask for a tree"
+-- sides    = { "nodes of the chain" = "nodes", "rows captured" = "width", "nodes asked for" = "budget" }
 -- unlike   = [
 --   "A budget that equals the depth: a chain is then the right tree.",
 --   "A drafter so sure of itself that the best tree is a chain in most steps.",
@@ -20,7 +21,7 @@
 -- params   = { steps = 20 }
 
 WITH said AS (
-    SELECT e.run, format('the server says so: {}', e.detail[:160]) AS message, NULL::BIGINT AS nodes, NULL::BIGINT AS width,
+    SELECT e.run, format('the server says so: {}', e.detail[:160]) AS message, NULL::BIGINT AS nodes, NULL::BIGINT AS width, NULL::BIGINT AS budget,
         [cite(e.source, e.line)] AS lines
     FROM event e JOIN run r ON r.run = e.run AND r.tree AND NOT r.shadow
     WHERE e.kind = 'fallback' AND e.detail ILIKE '%linear%'
@@ -28,7 +29,7 @@ WITH said AS (
 captured AS (
     SELECT e.run, format('target verification was captured for {:.0f} tokens a request, as for a chain of block {}; a tree of {} nodes needs {}',
             e."after", e."after"::INTEGER, r.budget, r.budget + 1) AS message,
-        NULL, e."after"::BIGINT, [cite(e.source, e.line)]
+        NULL, e."after"::BIGINT, r.budget, [cite(e.source, e.line)]
     FROM event e JOIN run r ON r.run = e.run AND r.tree AND NOT r.shadow
     WHERE e.kind = 'capture_begin' AND e.name = 'target verify' AND r.budget IS NOT NULL
         AND e."after" = r.block AND r.budget + 1 <> r.block
@@ -43,7 +44,7 @@ shape AS (
     GROUP BY s.run
 ),
 drawn AS (
-    SELECT run, format('all {} steps verify a chain of {} nodes although the budget is {}', steps, nodes, budget) AS message, nodes, NULL::BIGINT AS width, lines
+    SELECT run, format('all {} steps verify a chain of {} nodes although the budget is {}', steps, nodes, budget) AS message, nodes, NULL::BIGINT AS width, budget, lines
     FROM shape WHERE chains AND steps >= $steps AND nodes < budget AND nodes >= 2
 )
 SELECT * FROM (SELECT * FROM said UNION ALL SELECT * FROM captured UNION ALL SELECT * FROM drawn)

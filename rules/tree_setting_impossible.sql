@@ -8,6 +8,7 @@
 --   "Choose the draft tokens between steps + 1 and k + (s - 1) k^2 + 1.",
 -- ]
 -- formula  = "N - 1 > k + (s - 1) k^2 in a run that never served; s > N - 1: the last drafts of each step can never be verified; k > 1 with pages > 1: refused by the server, or C <= 1.05 or a kernel that dies"
+-- sides    = { "candidates there are" = "candidates", "candidates needed" = "candidates_needed" }
 -- unlike   = [
 --   "A release that accepts the combination, and serves: nothing suffers, whatever older releases said.",
 --   "Top-k 1: a chain has no branches.",
@@ -75,7 +76,7 @@ found AS (
         t.draft_tokens - 1,
             CASE WHEN b.too_few THEN ': ' || left(b.message, 100) ELSE '' END) AS message,
         CASE WHEN b.run IS NOT NULL THEN 'critical' ELSE 'high' END AS severity,
-        t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, list_filter([t.place, b.place],
+        t.steps, t.top_k, t.draft_tokens, t.candidates, t.draft_tokens - 1 AS candidates_needed, t.page_size, t.backend, ['count'] AS causes, list_filter([t.place, b.place],
             lambda one: one IS NOT NULL) AS lines, 1 AS nth
     FROM tree t LEFT JOIN broken b USING (run)
     WHERE t.top_k > 1 AND t.draft_tokens - 1 > t.candidates AND (NOT t.served OR b.too_few)
@@ -99,5 +100,5 @@ found AS (
             t.place], lambda one: one IS NOT NULL) AS lines, 4 AS nth
     FROM event e LEFT JOIN tree t USING (run) WHERE e.kind = 'draft_tokens' AND e.detail LIKE '%is adjusted to speculative_num_steps + 1%'
 )
-SELECT run, message, severity, steps, top_k, draft_tokens, page_size, backend, causes, lines
+SELECT run, message, severity, steps, top_k, draft_tokens, candidates, candidates_needed, page_size, backend, causes, lines
 FROM found QUALIFY row_number() OVER (PARTITION BY run ORDER BY nth) = 1

@@ -10,6 +10,7 @@
 --   "Check the stride and the offset of each request in a flattened mask with two requests of different length.",
 -- ]
 -- formula  = "visible(row) = visible(parent) + the row itself, and all of the past"
+-- sides    = { "seen by the row" = "sees", "its own path" = "may_see" }
 -- unlike   = [
 --   "A sliding layer, which hides what lies behind its window.",
 -- ]
@@ -20,5 +21,6 @@ SELECT run, CASE
         WHEN field LIKE 'visible%' THEN format('{}: row {} sees the tree rows 0x{}, its ancestors and itself are 0x{}', in_step(request, step, steps), entry, observed, expected)
         ELSE format('{}: row {} sees {} columns of the past, there are {}', in_step(request, step, steps), entry, observed, expected)
     END AS message,
-    request, step, field, expected, observed, CASE field WHEN 'visible' THEN 'F6, F5' WHEN 'visible_more' THEN 'F5' ELSE 'F35, F6' END AS faults, steps, lines
+    request, step, field, expected, observed,
+    CASE WHEN field LIKE 'visible%' THEN '0x' ELSE '' END || observed AS sees, CASE WHEN field LIKE 'visible%' THEN '0x' ELSE '' END || expected AS may_see, CASE field WHEN 'visible' THEN 'F6, F5' WHEN 'visible_more' THEN 'F5' ELSE 'F35, F6' END AS faults, steps, lines
 FROM broken(['mask'], ['visible', 'visible_more', 'past_visible'])

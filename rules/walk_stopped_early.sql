@@ -10,6 +10,7 @@
 --   "The text stays right where the bonus is that very token; where it is not, text is lost, too.",
 -- ]
 -- formula  = "no child of the last accepted row carries target(last accepted row) (identities I3, I12)"
+-- sides    = { "walk stopped at depth" = "stopped_at_depth", "tree goes on to depth" = "goes_on_to_depth" }
 -- unlike   = [
 --   "A stop token inside the path, or a length limit: the request ends there.",
 -- ]
@@ -23,5 +24,5 @@ WITH missed AS (
     WHERE r.identity IN ('I3', 'I12') AND r.field = 'accepted' GROUP BY r.run
 )
 SELECT run, format('{}: the walk stopped at depth {} although row {} carries the target''s choice{}', in_step(request, step, steps), entry - 1, expected, CASE WHEN zeros THEN '; it is token 0 in each of them' ELSE '' END) AS message,
-    request, step, field, expected, observed, CASE WHEN zeros THEN 'F31, F18' ELSE 'F18' END AS faults, steps, lines
+    request, step, field, expected, observed, entry - 1 AS stopped_at_depth, entry AS goes_on_to_depth, CASE WHEN zeros THEN 'F31, F18' ELSE 'F18' END AS faults, steps, lines
 FROM broken(['I3', 'I12'], ['accepted']) LEFT JOIN missed USING (run)

@@ -9,6 +9,7 @@
 --   "Check that the window is taken per query, and that positions are not counted from the window.",
 -- ]
 -- formula  = "lowest position read = start - window + 1 of a sliding layer, 0 of a full one"
+-- sides    = { "first position read" = "observed", "first of the window" = "expected" }
 -- unlike   = [
 --   "A context that is shorter than the window.",
 -- ]

@@ -9,6 +9,7 @@
 --   "Look at what makes clients leave: a timeout shorter than an answer, a gateway that retries.",
 -- ]
 -- formula  = "a request for which output without an owner arrives at least 10 times over at least 10 s; health checks left out"
+-- sides    = { "went on without a client" = "longest_s", "outputs without an owner" = "times" }
 -- unlike   = [
 --   "A few such lines within a second or two of an abort: the step was under way.",
 --   "Health checks, which drop their request as soon as any sign of life comes.",

@@ -16,10 +16,12 @@ PARSERS = _HOME / "parsers"
 RULES = _HOME / "rules"
 SCHEMA = _PACKAGE / "schema.sql"
 DERIVE = _PACKAGE / "derive"
+SAVED = _PACKAGE / "saved.sql"
 PUBLISHED = _PACKAGE / "published.csv"
 WORDS = _PACKAGE / "words.sql"
 REPLAY = _PACKAGE / "replay.sql"
 IDENTITIES = _PACKAGE / "identities"
+FIGURES = _PACKAGE / "figures"
 
 
 def header(sql: str) -> dict[str, Any]:

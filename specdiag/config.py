@@ -24,6 +24,7 @@ KEYS = {"fail_on": str, "rules": list, "parsers": list, "params": dict, "require
 class Config:
     """What the user set in a file; options on the command line come on top."""
 
+    file: Path | None = None  # that said something
     fail_on: str | None = None
     rules: list[Path] = field(default_factory=list)
     parsers: list[Path] = field(default_factory=list)
@@ -62,6 +63,7 @@ def load(path: Path | None) -> Config:
             raise SpecdiagError(f"key {key!r} must be a list of names", str(found))
     home = found.parent
     return Config(
+        file=found if data else None,
         fail_on=data.get("fail_on"),
         rules=[home / name for name in data.get("rules", [])],
         parsers=[home / name for name in data.get("parsers", [])],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +99,10 @@ def definitions(
 
 def fill(
     files: list[Source], parsers: list[parser.Parser], progress: Progress | None = None,
-    baseline: str = "",
+    baseline: str = "", saved: Sequence[Path] = (),
 ) -> Store:  # fmt: skip
     """Read files into a locked store that also knows the words of rules."""
-    filled = store.load(files, parsers, progress, baseline)
+    filled = store.load(files, parsers, progress, baseline, saved)
     filled.db.execute(rule.MACROS)
     return filled
 
@@ -110,15 +110,16 @@ def fill(
 def analyze(
     files: list[Source], parsers: list[parser.Parser], rules: list[Rule],
     params: Mapping[str, Mapping[str, Any]], progress: Progress | None = None,
-    baseline: str = "",
+    baseline: str = "", saved: Sequence[Path] = (),
 ) -> tuple[Diagnosis, Store]:  # fmt: skip
     """Read files, run the rules, and put what they find in order.
 
-    `baseline` is the name of a run that all others are compared with. Raises SpecdiagError (exit
-    code 3) when no file could be read.
+    `baseline` is the name of a run that all others are compared with; `saved` are the databases
+    that the store will be copied to. Raises SpecdiagError (exit code 3) when no file could be read.
     """
     chosen = rule.parameters(rules, params)
-    filled = fill(files, parsers, progress, baseline)
+    rules = [replace(one, params=chosen[one.name]) for one in rules]  # reports show those in force
+    filled = fill(files, parsers, progress, baseline, saved)
     if not any(reading.lines for reading in filled.readings):
         own = Notice(
             "there is nothing to read but results of specdiag itself",
@@ -133,7 +134,7 @@ def analyze(
     asked: rule.Asked = {}
     for one in rules:
         try:
-            found, decided = rule.apply(one, filled.db, chosen[one.name], asked)
+            found, decided = rule.apply(one, filled.db, one.params, asked)
         except SpecdiagError as error:
             broken.append(error)
             continue
@@ -146,7 +147,7 @@ def analyze(
 
 def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
     texts = _quote([hit for _, hit in hits], filled)
-    steps = _steps([hit for _, hit in hits], filled)
+    steps = steps_at({hit.places[0] for _, hit in hits if _tells_of_step(hit)}, filled)
     order = {severity: n for n, severity in enumerate(SEVERITIES)}
     hits.sort(key=lambda h: (order[h[1].severity], -(h[1].impact or 0), h[0].name, h[1].run))
     seen: dict[str, int] = defaultdict(int)
@@ -173,9 +174,9 @@ def _tells_of_step(hit: Hit) -> bool:
     return hit.values.get("step") is not None and bool(hit.places)
 
 
-def _steps(hits: list[Hit], filled: Store) -> dict[tuple[int, int], dict[str, Any]]:
-    """The steps that findings tell of, by their place: the columns of table step."""
-    wanted = sorted({hit.places[0] for hit in hits if _tells_of_step(hit)})
+def steps_at(places: set[tuple[int, int]], filled: Store) -> dict[tuple[int, int], dict[str, Any]]:
+    """The steps that findings tell of, by (source, line): the columns of table step."""
+    wanted = sorted(places)
     if not wanted:
         return {}
     rows = filled.rows(

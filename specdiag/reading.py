@@ -22,6 +22,8 @@ MOST_ARMS = 100  # runs that one file can name; every run is compared with every
 NAMED = 10  # fields that no parser knows; more are counted
 UNREAD = "see them with `specdiag query 'FROM unread' PATH`; more names with --parsers"
 
+DATABASE = b"DUCK"  # from byte 8 on
+
 # What specdiag itself wrote, as beside the traces of `ddtree bench`: results, and no evidence.
 _OWN = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"specdiag":')
 
@@ -84,6 +86,12 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
         from specdiag import parquet
 
         return parquet.recognise(file, parsers), []
+    if head[8:].startswith(DATABASE):
+        file.warn(
+            "this is a DuckDB file, and no log",
+            "if specdiag wrote it, make reports from it with `specdiag report`",
+        )
+        return None, []
     head = head.replace(b"\0", b"")  # what a rotated log leaves behind
     if not head.strip():
         for _ in sources.blocks(Source(file.name, file.path, notices=file.notices)):

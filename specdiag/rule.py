@@ -13,6 +13,8 @@ are the finding's values. The header:
     applies  a condition on table run: where it is false, the rule is not applicable; where it is
              true and rows are missing, the rule is undecided
     formula  what is computed and compared, in symbols
+    sides    { "accepted depth" = "accepted_depth" }, label = value: what contradicts what, side by
+             side. First what was observed, then what it is compared with
     unlike   [text]: what looks like it and is not, so that the rule stays silent
     causes   [{ name, cause, test }]: what can be behind it, the likeliest first, and the cheapest
              run that tells this cause from the others. A finding whose row has the column `causes`,
@@ -70,6 +72,7 @@ class Rule:
     faults: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     formula: str = ""
+    sides: Mapping[str, str] = field(default_factory=dict)  # in the header's order
     unlike: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
     reports: tuple[str, ...] = ()
@@ -126,12 +129,17 @@ def load(path: Path) -> Rule:
         enough = data.get("enough", 1)
         if isinstance(enough, int):
             enough = dict.fromkeys(needs, enough)
+        sides = data.get("sides", {})
+        columns = list(sides.values()) if isinstance(sides, dict) else [None]
+        if "" in sides or any(type(one) is not str or one in ("", *SPECIAL) for one in columns):
+            raise ValueError("sides is { label = column }, each column a value of the finding")
         return Rule(
             name=path.stem, path=path, sql=text, title=data["title"], severity=data["severity"],
             why=data["why"], fix=tuple(data["fix"]), needs=needs, enough=enough,
             applies=data.get("applies", ""), enable=data.get("enable", ""),
             explains=tuple(data.get("explains", [])), faults=tuple(data.get("faults", [])),
             params=dict(data.get("params", {})), formula=data.get("formula", ""),
+            sides=sides,
             unlike=tuple(data.get("unlike", [])), reports=tuple(data.get("reports", [])),
             causes=tuple(Cause(**one) for one in data.get("causes", [])),
         )  # fmt: skip
@@ -251,6 +259,8 @@ def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection, asked: Asked) -> dict[
 
 
 def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
+    if absent := set(rule.sides.values()) - set(row):
+        raise ValueError(f"sides names what is not selected: {', '.join(sorted(absent))}")
     places = tuple((p["source"], p["line"]) for p in row.get("lines") or [] if p and p["line"])
     impact = row.get("impact")
     severity = row.get("severity") or rule.severity

@@ -33,6 +33,7 @@ CREATE TABLE run (
     server BOOLEAN,             -- a server log with start-up or serving lines belongs to it
     model VARCHAR,
     draft_model VARCHAR,
+    version VARCHAR,            -- of the engine, or what a client says of it
     draft_tokens INTEGER,       -- verify width per request, bonus row included
     draft_steps INTEGER,
     budget INTEGER,             -- tree nodes without the root

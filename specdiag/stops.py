@@ -46,9 +46,17 @@ class Stops:
     depths: list[Depth]
 
 
+def fill(store: Store, most: int | None = None) -> None:
+    """Tables stop and drafted; of a trace of more than `most` steps, from stretches of it."""
+    steps = store.rows("SELECT count(*) AS steps FROM step")[0]["steps"]
+    every = max(1, -(-steps // most)) if most else 1
+    store.db.execute(f"SET VARIABLE stops_every = {every:d}")
+    store.db.execute(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
+
+
 def stops(store: Store) -> list[Stops]:
     """Of every run with trees, accepted rows and target choices."""
-    store.db.execute(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
+    fill(store)
     counted: dict[str, dict[str, int]] = {}
     for row in store.rows("SELECT run, why, count(*) AS steps FROM stop GROUP BY ALL ORDER BY ALL"):
         counted.setdefault(row["run"], {})[row["why"]] = row["steps"]

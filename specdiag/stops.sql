@@ -18,7 +18,8 @@ WITH ended AS (
         CASE WHEN s.mode ILIKE '%linear' THEN list_transform(s.spine_tokens, lambda token: [token]) ELSE s.candidate_tokens END AS candidates,
         s.candidate_log_probs AS scores
     FROM step s LEFT JOIN setting t ON t.run = s.run
-    WHERE NOT coalesce(s.warmup, false) AND len(s.accepted) > 0 AND len(s.parents) = len(s.node_tokens) AND len(s.parents) = len(s.target_tokens)
+    WHERE NOT coalesce(s.warmup, false) AND coalesce(s.step, s.line) // 64 % getvariable('stops_every') = 0
+        AND len(s.accepted) > 0 AND len(s.parents) = len(s.node_tokens) AND len(s.parents) = len(s.target_tokens)
         AND s.accepted[-1] BETWEEN 0 AND len(s.parents) - 1 AND coalesce(s.mode, '') <> 'autoregressive'
 ),
 placed AS (
@@ -45,7 +46,7 @@ WITH node AS (
     SELECT s.run, s.accepted, unnest(range(1, len(parents))) AS row, unnest(parents[2:]) AS parent, unnest(depths[2:]) AS depth, unnest(ranks[2:]) AS "rank",
         unnest(list_transform(range(2, len(parents) + 1), lambda i: log_probs[i] - log_probs[parents[i] + 1])) AS term
     FROM step s
-    WHERE NOT coalesce(s.warmup, false) AND len(s.parents) > 1 AND len(s.depths) = len(s.parents) AND len(s.ranks) = len(s.parents)
+    WHERE NOT coalesce(s.warmup, false) AND coalesce(s.step, s.line) // 64 % getvariable('stops_every') = 0 AND len(s.parents) > 1 AND len(s.depths) = len(s.parents) AND len(s.ranks) = len(s.parents)
         AND len(s.log_probs) = len(s.parents) AND list_min(s.parents[2:]) >= 0 AND list_max(s.parents) < len(s.parents) AND len(s.accepted) > 0
 )
 SELECT run, depth, "rank" > 0 AS sibling, count(*) AS nodes, sum(exp(least(term, 0))) AS expected, count(*) FILTER (list_contains(accepted, row)) AS taken

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -48,20 +50,29 @@ def open_empty() -> duckdb.DuckDBPyConnection:
     return db
 
 
-def lock(db: duckdb.DuckDBPyConnection) -> None:
-    """No file, no network, no extension, and no way to change that: for SQL from rule files."""
+def lock(db: duckdb.DuckDBPyConnection, saved: Sequence[Path] = ()) -> None:
+    """No file, no network, no extension, and no way to change that: for SQL from rule files.
+
+    `saved` are databases that may be written all the same.
+    """
+    # DuckDB asks for each of the files that it keeps beside a database.
+    beside = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+    if saved:
+        allowed = [f"{path}{end}" for path in saved for end in beside]
+        db.execute("SET allowed_paths = ?", [allowed])
     db.execute("SET enable_external_access = false")
     db.execute("SET lock_configuration = true")
 
 
 def load(
     files: list[Source], parsers: list[Parser], progress: Progress | None = None,
-    baseline: str = "",
+    baseline: str = "", saved: Sequence[Path] = (),
 ) -> Store:  # fmt: skip
     """Read all files into a locked store.
 
     `baseline` names a run that the others are compared with, beside those of the files marked as
-    such. Raises SpecdiagError when there is no such run.
+    such; `saved` are the databases that it will be copied to. Raises SpecdiagError when there is
+    no such run.
     """
     db = open_empty()
     staging = Staging(db)
@@ -81,7 +92,7 @@ def load(
         [str(bundled.PUBLISHED)],
     )
     doubts = replay.prove(db) + baselines.incomparable(db)
-    lock(db)
+    lock(db, saved)
     notes = [note for one in readings for note in one.source.notices]
     return Store(db, readings, notes + doubts)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdiag.drawing import draw
+from specdiag.report.drawing import draw
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
 

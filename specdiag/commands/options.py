@@ -18,6 +18,9 @@ Paths = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, or - for stdin.")
 ]
 Parsers = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more parsers.")]
+Rules = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more rules.")]
+
+MaybeHtml = Annotated[Path | None, typer.Option("--html", help="Write an HTML report, too.")]
 
 Baseline = Annotated[
     str | None,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from specdiag import trees
 from specdiag.commands.options import Parsers, Paths, traced
 from specdiag.errors import Notice, SpecdiagError, reason
 
 if TYPE_CHECKING:
     from specdiag.store import Store
 
-TEXT = 64  # later steps whose text says where the walk should have gone
 NAMED = 5  # requests that a message names
 
 
@@ -33,7 +33,7 @@ def tree(
 
     Example: specdiag tree sample_logs/healthy-tree-trace.jsonl --step 3
     """
-    from specdiag import drawing
+    from specdiag.report import drawing
 
     text_of = read_tokenizer(tokenizer) if tokenizer else None
     with traced(paths, parsers) as filled:
@@ -75,21 +75,11 @@ def find(
             AND (source, line) >= ($source, $line) AND NOT coalesce(warmup, false)
         ORDER BY source, line LIMIT $count""",
         {"run": place["run"], "request": place["request"], "source": place["source"],
-         "line": place["line"], "count": TEXT},
+         "line": place["line"], "count": trees.STEPS},
     )  # fmt: skip
     found["step"] = place["step"]
-    found["text"] = _text([one["emitted"] for one in text])
+    found["text"] = trees.text([one["emitted"] for one in text])
     return found, _notice(rows) if step is not None else None
-
-
-def _text(emitted: list[list[int] | None]) -> list[int]:
-    """The tokens of the steps in order, up to the first that does not say."""
-    tokens: list[int] = []
-    for some in emitted:
-        if some is None or any(token is None for token in some):
-            break
-        tokens += some
-    return tokens
 
 
 def _notice(rows: list[dict[str, Any]]) -> Notice | None:

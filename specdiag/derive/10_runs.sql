@@ -62,6 +62,14 @@ measured AS (
 answered AS (
     SELECT run, bool_or(verify_steps > 0) AS speculates FROM request GROUP BY run
 ),
+versioned AS (  -- the engine's own, as its arguments or its start-up say it, else a client's word
+    SELECT run, max_by(version, (told, version)) AS version FROM (
+        SELECT run, value AS version, lower(key) = 'version' AS told FROM config
+        WHERE lower(key) IN ('version', 'code_version', 'sglang', 'vllm') AND regexp_matches(value, '^v?[0-9]')
+        UNION ALL
+        SELECT run, version, false FROM benchmark WHERE version IS NOT NULL
+    ) GROUP BY run
+),
 told AS (
     SELECT run, bool_or(accept_len >= 1) AS speculates, sum(tokens_per_s) AS tokens_per_s FROM server_state GROUP BY run
 )
@@ -83,7 +91,7 @@ SELECT
         OR coalesce(c.budget IS NOT NULL, false) AS tree,
     coalesce(a.shadow, false) OR coalesce(s.shadow, false) AS shadow,
     coalesce(d.rows > 0, false) OR coalesce(h.rows > 0, false) AS server,
-    coalesce(a.model, m.model) AS model, a.draft_model,
+    coalesce(a.model, m.model) AS model, a.draft_model, e.version,
     coalesce(a.draft_tokens, a.hinted_draft_tokens, a.verify_width, a.drafted_plus_one, a.block, a.hinted_block, m.draft_tokens) AS draft_tokens,
     coalesce(a.draft_steps, m.draft_steps) AS draft_steps,
     coalesce(a.budget, c.budget, s.budget, a.hinted_budget) AS budget,
@@ -113,5 +121,6 @@ LEFT JOIN hooked h ON h.run = a.run
 LEFT JOIN measured m ON m.run = a.run
 LEFT JOIN answered q ON q.run = a.run
 LEFT JOIN told v ON v.run = a.run
+LEFT JOIN versioned e ON e.run = a.run
 LEFT JOIN rate_fit f ON f.run = a.run
 ORDER BY a.run;

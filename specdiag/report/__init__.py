@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from specdiag.diagnosis import Diagnosis
+    from specdiag.provenance import Provenance
+    from specdiag.store import Store
 
-KINDS = ("json", "markdown", "html")
+TEXTS = ("json", "markdown", "html")
+KINDS = (*TEXTS, "duckdb")  # which is a database: its module has `write`
 
 
-def render(kind: str, diagnosis: Diagnosis) -> str:
-    """The report of a kind; only its module is imported."""
-    text: str = import_module(f"specdiag.report.{kind}").render(diagnosis)
+def render(
+    kind: str, diagnosis: Diagnosis, store: Store | None = None,
+    provenance: Provenance | None = None,
+) -> str:  # fmt: skip
+    """The report of a kind; only its module is imported.
+
+    Those with figures draw them from the tables, and name where they come from.
+    """
+    module = import_module(f"specdiag.report.{kind}")
+    more = (store, provenance) if kind == "html" else ()
+    text: str = module.render(diagnosis, *more)
     return text

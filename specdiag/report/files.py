@@ -36,13 +36,45 @@ def write(path: Path, text: str) -> None:
         else:
             _replace(Path(os.path.realpath(path)), data)  # through a link, which stays a link
     except (OSError, ValueError) as error:
-        raise _wrong(path, error) from None
+        raise wrong(path, error) from None
+
+
+def reserve(path: Path) -> Path:
+    """The absolute name of a file that does not exist, to be written and to replace `path` then.
+
+    Raises SpecdiagError when that cannot be done, which is better known before than after the work.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise SpecdiagError(
+                "this is a folder, a pipe or a device, not a file", str(path), "name a file"
+            )
+        temporary = _beside(Path(os.path.realpath(path)))
+        str(temporary).encode()  # what others are asked to write must have a name in UTF-8
+        os.close(_create(temporary))
+        temporary.unlink()
+    except (OSError, ValueError) as error:
+        raise wrong(path, error) from None
+    return temporary
+
+
+def put(temporary: Path, path: Path) -> None:
+    """Let a reserved file that is written take its place. Raises OSError."""
+    os.replace(temporary, os.path.realpath(path))
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".specdiag-{secrets.token_hex(6)}.tmp")
+
+
+def _create(path: Path) -> int:
+    # By hand, not by tempfile: that would make it private, whatever the umask says.
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".specdiag-{secrets.token_hex(6)}.tmp")
-    # Created by hand, not by tempfile: that would make it private, whatever the umask says.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    temporary = _beside(path)
+    descriptor = _create(temporary)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
@@ -53,7 +85,8 @@ def _replace(path: Path, data: bytes) -> None:
         raise
 
 
-def _wrong(path: Path, error: OSError | ValueError) -> SpecdiagError:
+def wrong(path: Path, error: OSError | ValueError) -> SpecdiagError:
+    """What keeps a file from being written, as the user's mistake."""
     code = error.errno if isinstance(error, OSError) else None
     if code in (errno.ENOENT, errno.ENOTDIR):
         folder = str(path.parent)

@@ -10,9 +10,11 @@ from typing import Any
 
 from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Finding, Run
+from specdiag.report import drawing
 from specdiag.report.text import INVISIBLE, coverage, notices, to_switch_on
 
 SCHEMA = 1
+STEP = ("source", "line", *drawing.COLUMNS)  # columns of a step that a finding tells of
 LONGEST = 2000  # characters of a quoted line; path and line say where the whole of it is
 
 _RAW = re.compile(f"[{INVISIBLE}]")  # dumps escapes the C0 controls only
@@ -21,22 +23,31 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; the same text for the same input."""
-    document = {
+    text = json.dumps(document(diagnosis), ensure_ascii=False, indent=1, allow_nan=False)
+    return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
+
+
+def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
+    """What is written, quoted lines cut to `longest` characters."""
+    made = {
         "schema": SCHEMA,
         "specdiag": __version__,
         "decidable": _decidable(diagnosis),
         "runs": [_run(run) for run in diagnosis.runs],
-        "findings": [_finding(finding) for finding in diagnosis.findings],
+        "findings": [_finding(finding, longest) for finding in diagnosis.findings],
         "results": [
             {"rule": one.rule, "run": one.run, "result": one.result, "reason": one.reason}
             for one in diagnosis.results
         ],
         "notices": [
-            {"what": one.what, "where": one.where, "help": one.help} for one in notices(diagnosis)
+            {
+                "what": one.what, "where": one.where, "help": one.help,
+                "broken": number < len(diagnosis.broken),  # a rule or parser that was not used
+            }
+            for number, one in enumerate(notices(diagnosis))
         ],
-    }
-    text = json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False)
-    return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
+    }  # fmt: skip
+    return {key: jsonable(value) for key, value in made.items()}
 
 
 def _decidable(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -53,7 +64,7 @@ def _run(run: Run) -> dict[str, Any]:
     return {"run": run.name, "sources": run.sources, "facts": facts}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding, longest: int) -> dict[str, Any]:
     return {
         "id": finding.id,
         "rule": finding.rule.name,
@@ -65,8 +76,11 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "impact": finding.impact,
         "values": finding.values,
         "evidence": [
-            {"path": one.path, "line": one.line, "text": _cut(one.text)} for one in finding.evidence
+            {"path": one.path, "line": one.line, "text": _cut(one.text, longest)}
+            for one in finding.evidence
         ],
+        "step": finding.step
+        and {key: finding.step[key] for key in STEP if finding.step.get(key) is not None},
         "causes": [
             {"name": one.name, "cause": one.cause, "test": one.test} for one in finding.causes
         ],
@@ -75,12 +89,12 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, longest: int) -> str:
     text = text.rstrip("\r\n")
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-def _plain(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """A value as JSON can carry it: no NaN, no infinity, no half characters."""
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -89,7 +103,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return _HALVES.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", value)
     if isinstance(value, dict):
-        return {str(_plain(key)): _plain(one) for key, one in value.items()}
+        return {str(jsonable(key)): jsonable(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [jsonable(one) for one in value]
     return value.isoformat() if isinstance(value, (date, datetime)) else str(value)

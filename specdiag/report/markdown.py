@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from specdiag import __version__, drawing
+from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
-from specdiag.report import quote, table, text
+from specdiag.report import drawing, quote, table, text
 from specdiag.report.text import Group, visible
 
 ROWS = 40  # runs that are listed; a comment on GitHub holds 65,536 characters

@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specdiag import drawing
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
-from specdiag.report import quote, table, text
+from specdiag.report import drawing, quote, table, text
 from specdiag.report.text import Group, visible
 
 STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "blue"}

@@ -109,9 +109,9 @@ def named(names: list[str], most: int = 8) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
-def anchor(finding: str) -> str:
-    """The HTML id of a finding."""
-    return "finding-" + re.sub(r"[^A-Za-z0-9._-]+", "-", finding).strip("-")
+def anchor(name: str, kind: str = "finding") -> str:
+    """The HTML id of a finding or a run."""
+    return f"{kind}-" + re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-")
 
 
 # Findings

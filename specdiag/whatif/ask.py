@@ -20,8 +20,12 @@ CLOSE = 0.02  # share of the best throughput that is as good as the best
 UNORDERED = 0.05  # share of trees that may be out of order
 
 
-def ask(filled: Store) -> Answers:
-    """Walk all traced steps again and answer for every run. The tables `what_*` stay behind."""
+def ask(filled: Store, every: int = 1) -> Answers:
+    """Walk all traced steps again and answer for every run. The tables `what_*` stay behind.
+
+    With `every` above 1 only so few of the stretches of steps are walked.
+    """
+    filled.db.execute(f"SET VARIABLE asked_every = {every:d}")
     filled.db.execute(TABLES.read_text(encoding="utf-8"))
     runs = {row["run"]: _traced(row) for row in filled.rows(_RUNS)}
     costs = Costs(filled)

@@ -30,7 +30,7 @@ SELECT s.rowid AS id, s.run, n.series,
          WHEN accepted IS NOT NULL THEN 'rows' END AS walk,
     coalesce(parents <> range(-1, len(parents) - 1), false) AS branches
 FROM step s JOIN named n ON n.run = s.run AND n.request IS NOT DISTINCT FROM s.request JOIN largest l ON l.run = s.run
-WHERE NOT coalesce(warmup, false);
+WHERE NOT coalesce(warmup, false) AND coalesce(step, line) // 64 % getvariable('asked_every') = 0;
 
 CREATE OR REPLACE TEMP TABLE what_path (id BIGINT, depth INTEGER, "row" INTEGER);
 

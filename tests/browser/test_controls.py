@@ -14,7 +14,7 @@ from looks import luminance
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-REQUIRED = False  # true: a page without these controls fails
+REQUIRED = True  # true: a page without these controls fails
 
 # Of every entry that can be searched: whether it is shown, and the text that is searched.
 ENTRIES = """() => [...document.querySelectorAll("[data-search]")].map(one => ({

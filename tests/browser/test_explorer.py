@@ -12,7 +12,7 @@ from inputs import HEALTHY_TRACE, TRACE
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-REQUIRED = False  # true: a page of a trace without the explorer fails
+REQUIRED = True  # true: a page of a trace without the explorer fails
 
 Opened = Callable[..., "Page"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # True: on a phone, too, the first finding is on the first screen, and a run leads to the cause of
 # what is wrong with it, not to a consequence.
-REQUIRED = False
+REQUIRED = True
 
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 

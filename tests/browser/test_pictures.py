@@ -12,7 +12,7 @@ from inputs import HEALTHY_TRACE, LONG_CONTEXT, SICK, TRACE
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-REQUIRED = False  # true: a page without pictures fails
+REQUIRED = True  # true: a page without pictures fails
 
 PATHS = [SICK, LONG_CONTEXT, TRACE, HEALTHY_TRACE]
 NAMES = [path.name for path in PATHS]

@@ -8,12 +8,13 @@ What a trace does not say is left out, and what contradicts itself is drawn as f
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from specdiag import trees
 from specdiag.report.text import MISSING, count, duration_ms, figure, visible
+from specdiag.trees import Tree
 
 WHOLE = 40  # rows up to which nothing is left out
 SIBLINGS = 3  # children shown beside the path in a wider tree
@@ -21,23 +22,17 @@ DEEPEST = 24  # levels that are indented
 TEXT = 24  # characters of a token
 LISTED = 16  # rows of a path, or outside the tree, that are listed
 
+# What is read of a step.
+COLUMNS = (
+    "run", "request", "step", "mode", "algorithm", "ctx_len", "nodes", "budget", "top_k", "step_ms",
+    "parents", "node_tokens", "target_tokens", "ranks", "log_probs", "accepted", "bonus", "cut",
+    "accepted_depth", "commit_len",
+)  # fmt: skip
+
 LEGEND = {
-    ">": "> should have been accepted",
-    "!": "! accepted against the target's choice",
+    trees.MISSED: f"{trees.MISSED} should have been accepted",
+    trees.AGAINST: f"{trees.AGAINST} accepted against the target's choice",
 }
-
-
-@dataclass
-class _Tree:
-    """The columns of a step as they can be trusted: every list has one entry a row."""
-
-    parents: list[int | None]
-    tokens: list[int | None]
-    targets: list[int | None]
-    ranks: list[int | None]
-    log_probs: list[float | None]
-    children: dict[int, list[int]] = field(default_factory=dict)
-    depths: dict[int, int] = field(default_factory=dict)  # of the rows that hang below the root
 
 
 @dataclass(frozen=True)
@@ -60,11 +55,11 @@ def draw(
     step has no target_tokens. `tokens` turns an id into text. Wide trees show their paths and a
     few siblings, unless `everything` is wanted.
     """
-    tree = _read(step)
-    accepted = _whole(step.get("accepted"))
+    tree = trees.read(step)
+    accepted = trees.whole(step.get("accepted"))
     recorded = {row for row in accepted or [] if row is not None}
-    expected, source = _expected(step, tree)
-    marks = _marks(tree, recorded, set(expected) if expected is not None else recorded)
+    expected, source = trees.expected(step, tree)
+    marks = trees.marks(tree, recorded, set(expected) if expected is not None else recorded)
     lines = [_heading(step, tree), ""]
     if tree.parents:
         lines += _table(tree, marks, tokens, everything)
@@ -73,94 +68,14 @@ def draw(
         lines.append("the step has no tree")
     signs = {*marks.values()}
     legend = [words for sign, words in LEGEND.items() if sign in signs]
-    lines += ["", *([", ".join(["* accepted", *legend])] if legend else [])]
+    lines += ["", *([", ".join([f"{trees.TAKEN} accepted", *legend])] if legend else [])]
     return [*lines, _recorded(step, accepted), _expectation(expected, source, step, tree)]
-
-
-# Reading
-
-
-def _whole(value: Any) -> list[int | None] | None:
-    if not isinstance(value, (list, tuple)):
-        return None
-    return [int(one) if isinstance(one, (int, float)) and math.isfinite(one) else None
-            for one in value]  # fmt: skip
-
-
-def _read(step: Mapping[str, Any]) -> _Tree:
-    parents = _whole(step.get("parents")) or []
-    tokens = _whole(step.get("node_tokens")) or []
-    rows = max(len(parents), len(tokens))
-
-    def padded(values: list[Any]) -> list[Any]:
-        return [*values[:rows], *[None] * (rows - len(values))]
-
-    scores = step.get("log_probs")
-    tree = _Tree(
-        padded(parents), padded(tokens), padded(_whole(step.get("target_tokens")) or []),
-        padded(_whole(step.get("ranks")) or []),
-        padded(list(scores) if isinstance(scores, (list, tuple)) else []),
-    )  # fmt: skip
-    for row, parent in enumerate(tree.parents):
-        if row and parent is not None and 0 <= parent < rows and parent != row:
-            tree.children.setdefault(parent, []).append(row)
-    waiting = deque([0] if rows else [])
-    if rows:
-        tree.depths[0] = 0
-    while waiting:  # rows of a circle are never reached
-        row = waiting.popleft()
-        for child in tree.children.get(row, []):
-            if child and child not in tree.depths:
-                tree.depths[child] = tree.depths[row] + 1
-                waiting.append(child)
-    return tree
-
-
-def _expected(step: Mapping[str, Any], tree: _Tree) -> tuple[list[int] | None, str]:
-    """The rows that the walk should have taken, and what says so."""
-    text = _whole(step.get("text")) or []
-    if not tree.depths or not any(token is not None for token in tree.tokens[1:]):
-        return None, ""
-    if any(token is not None for token in tree.targets):
-        return _follow(tree, lambda row, depth: tree.targets[row]), "the target's choices"
-    if text:
-        return _follow(tree, lambda row, depth: text[depth] if depth < len(text) else None), (
-            "the text that follows"
-        )
-    return None, ""
-
-
-def _follow(tree: _Tree, wanted: Callable[[int, int], int | None]) -> list[int]:
-    """The longest path of wanted tokens; of equal siblings all are followed, the lower row wins."""
-    above: dict[int, int] = {}
-    frontier, last = [0], 0
-    while frontier:
-        last = min(frontier)
-        reached = []
-        for row in frontier:
-            token = wanted(row, tree.depths[row])
-            for child in tree.children.get(row, []):
-                new = child and child not in above
-                if new and token is not None and tree.tokens[child] == token:
-                    above[child] = row
-                    reached.append(child)
-        frontier = reached
-    path = [last]
-    while path[-1]:
-        path.append(above[path[-1]])
-    return path[::-1]
-
-
-def _marks(tree: _Tree, recorded: set[int], expected: set[int]) -> dict[int, str]:
-    found = dict.fromkeys(recorded & expected, "*")
-    found |= dict.fromkeys(recorded - expected, "!") | dict.fromkeys(expected - recorded, ">")
-    return found
 
 
 # Drawing
 
 
-def _heading(step: Mapping[str, Any], tree: _Tree) -> str:
+def _heading(step: Mapping[str, Any], tree: Tree) -> str:
     number = step.get("step")
     parts = [f"step {figure(number) if number is not None else '?'}"]
     if step.get("request") is not None:
@@ -179,7 +94,7 @@ def _heading(step: Mapping[str, Any], tree: _Tree) -> str:
 
 
 def _table(
-    tree: _Tree, marks: dict[int, str], tokens: Callable[[int], str] | None, everything: bool
+    tree: Tree, marks: dict[int, str], tokens: Callable[[int], str] | None, everything: bool
 ) -> list[str]:
     rows = [["", "row", "rank", "log-prob", "target", "tree"]]
     for line in _lines(tree, marks, everything or len(tree.parents) <= WHOLE):
@@ -205,9 +120,9 @@ def _table(
     ]  # fmt: skip
 
 
-def _lines(tree: _Tree, marks: dict[int, str], whole: bool) -> list[_Line]:
+def _lines(tree: Tree, marks: dict[int, str], whole: bool) -> list[_Line]:
     """The rows in the order of a drawing, each child below its parent."""
-    sizes = _sizes(tree)
+    sizes = trees.sizes(tree)
     found: list[_Line] = []
     waiting: list[tuple[int, str, str, str]] = [(0, "", "", "")]
     while waiting:
@@ -243,16 +158,6 @@ def _branch(below: str, depth: int, last: bool) -> tuple[str, str]:
     return below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")
 
 
-def _sizes(tree: _Tree) -> dict[int, int]:
-    """Rows of the subtree of every row that hangs below the root."""
-    sizes = dict.fromkeys(tree.depths, 1)
-    for row in reversed(list(tree.depths)):  # breadth first, so that children come before parents
-        for child in tree.children.get(row, []):
-            if tree.depths.get(child) == tree.depths[row] + 1:
-                sizes[row] += sizes[child]
-    return sizes
-
-
 def _token(token: int | None, tokens: Callable[[int], str] | None) -> str:
     if token is None:
         return "no token"
@@ -261,7 +166,7 @@ def _token(token: int | None, tokens: Callable[[int], str] | None) -> str:
     return visible(f'{token} "{text}"', TEXT + len(str(token))) if text else str(token)
 
 
-def _outside(tree: _Tree) -> list[str]:
+def _outside(tree: Tree) -> list[str]:
     """The rows that no path leads to from the root."""
     lost = [row for row in range(len(tree.parents)) if row not in tree.depths]
     if not lost:
@@ -290,17 +195,17 @@ def _recorded(step: Mapping[str, Any], accepted: list[int | None] | None) -> str
 
 
 def _expectation(
-    expected: list[int] | None, source: str, step: Mapping[str, Any], tree: _Tree
+    expected: list[int] | None, source: str, step: Mapping[str, Any], tree: Tree
 ) -> str:
     if expected is None:
-        if not tree.depths or not any(token is not None for token in tree.tokens[1:]):
+        if not tree.drafted:
             return "expected: not known, the step has no tokens of a tree"
         return "expected: not known, the step has neither target choices nor text"
     said = _values(len(expected) - 1, len(expected))
     bonus = tree.targets[expected[-1]]
     if bonus is not None:
         return f"expected: {said}; path {_path(list(expected))}, bonus {bonus}"
-    least = "at least " if len(expected) > len(_whole(step.get("text")) or []) else ""
+    least = "at least " if len(expected) > len(trees.whole(step.get("text")) or []) else ""
     return f"expected: {least}{said}; path {_path(list(expected))}, by {source}"
 
 

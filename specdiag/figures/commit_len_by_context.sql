@@ -1,0 +1,33 @@
+-- title = "Accept length against context"
+-- tells = "Points are commit lengths (accepted drafts and the target's own token) at their context; the line is their mean with its 95 % interval. A drafter that loses long contexts falls; below the break-even line a step costs more than it brings."
+-- place = 20
+-- x = { title = "context, tokens a request", scale = "log" }
+-- y = { title = "accept length, tokens a step" }
+WITH kind AS (  -- one kind of row a run
+    SELECT run, kind, count(*) AS rows FROM commit_sample WHERE ctx_len > 0 AND kind IN ('step', 'decode', 'acceptance', 'request')
+        AND run IN (SELECT run FROM run WHERE speculates)
+    GROUP BY run, kind
+    QUALIFY row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request'], kind)) = 1
+),
+sample AS (
+    SELECT s.*, k.rows > 4000 AS many, ln(s.ctx_len) AS place, least(k.rows // 8, 10) AS ranges,
+        min(ln(s.ctx_len)) OVER (PARTITION BY s.run) AS least, max(ln(s.ctx_len)) OVER (PARTITION BY s.run) AS most
+    FROM commit_sample s JOIN kind k ON k.run = s.run AND k.kind = s.kind WHERE s.ctx_len > 0 AND k.rows > 1
+),
+mean AS (
+    SELECT run, exp(avg(place)) AS x, avg(commit_len) AS y, 1.96 * stddev_samp(commit_len) / sqrt(count(*)) AS reach
+    FROM sample WHERE most > least GROUP BY run, least(floor(ranges * (place - least) / (most - least)), ranges - 1) HAVING count(*) >= 5
+),
+cost AS (  -- at the usual batch
+    SELECT w.run, w.against, w.low, w.high, w.commit_len FROM what_needed w JOIN run r ON r.run = w.run
+    QUALIFY row_number() OVER (PARTITION BY w.run, w.low ORDER BY abs(coalesce(w.batch - r.running, 0)), w.batch, w.against) = 1
+)
+SELECT run, 'point' AS draw, '' AS series, ctx_len AS x, commit_len AS y, NULL AS low, NULL AS high, source, line
+FROM sample WHERE NOT many OR (source, line) IN (SELECT (source, line) FROM cited)
+UNION ALL  -- rows that would be drawn over each other
+SELECT run, 'point', '', avg(ctx_len), avg(commit_len), NULL, NULL, NULL, NULL
+FROM sample WHERE many GROUP BY run, round(100 * place), round(20 * commit_len)
+UNION ALL
+SELECT run, 'line', 'mean', x, y, y - reach, y + reach, NULL, NULL FROM mean QUALIFY count(*) OVER (PARTITION BY run) > 1
+UNION ALL
+SELECT run, 'line', 'break-even with ' || against, unnest([low, high]), commit_len, NULL, NULL, NULL, NULL FROM cost WHERE low IS NOT NULL AND run IN (SELECT run FROM sample)

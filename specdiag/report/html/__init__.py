@@ -1,0 +1,130 @@
+"""A diagnosis as one HTML page: no request, nothing to install, readable without its scripts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from markupsafe import Markup
+
+from specdiag import __version__
+from specdiag.diagnosis import Diagnosis
+from specdiag.provenance import Provenance
+from specdiag.report import json, table, text
+from specdiag.report.html import explorer, filters, packing, pairs, pictures, runs
+from specdiag.store import Store
+
+FOLDED = 25  # rows of a table that are shown before the rest is folded
+SUMMARY = 3  # kinds of findings that the first screen names
+NODES = 20_000  # of draft trees
+CAP = 5_000_000  # bytes of a page, whatever the input
+# How many of the points of pictures, and of equal things in a list: the first that fits is taken.
+BUDGETS = ((1.0, 300), (0.4, 100), (0.1, 30), (0.0, 8))
+
+
+def render(
+    diagnosis: Diagnosis, store: Store | None = None, origin: Provenance | None = None,
+    tokens: Callable[[int], str] | None = None,
+) -> str:  # fmt: skip
+    """The page; the same text for the same input. Without a store it has no pictures.
+
+    `tokens` turns the ids in draft trees into text.
+    """
+    for share, most in BUDGETS:
+        page = _page(diagnosis, store, origin, tokens, share, most)
+        if len(page.encode("utf-8", "backslashreplace")) <= CAP:
+            break
+    return page
+
+
+def _page(
+    diagnosis: Diagnosis, store: Store | None, origin: Provenance | None,
+    tokens: Callable[[int], str] | None, share: float, most: int,
+) -> str:  # fmt: skip
+    shown, more = runs.rows(diagnosis)
+    ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
+    drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
+    groups = text.groups(diagnosis)
+    packed = {"diagnosis": packing.pack(json.render(diagnosis))}
+    if drawn:
+        packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
+                   "plotly": packing.plotly_packed()}  # fmt: skip
+    trees = (
+        explorer.build(store, diagnosis.findings, tokens, int(NODES * share), ids)
+        if store
+        else None
+    )
+    if trees:
+        packed["trees"] = packing.pack_json(trees.data)
+    scripts = [
+        packing.asset(name)
+        for name, wanted in (("page.js", True), ("figures.js", drawn), ("explorer.js", trees))
+        if wanted
+    ]
+    style = packing.asset("page.css") + packing.asset("explorer.css") * bool(trees)
+    hashes = [packing.digest(one) for one in scripts]
+    hashes += [packing.digest(packing.plotly())] if drawn else []
+    marked: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for one in drawn:
+        for name in one["findings"]:
+            marked[name].append((one["id"], one["title"]))
+    decided, applying = text.coverage(diagnosis)
+    return filters.environment().get_template("page.html.jinja").render(
+        version=__version__, allowed=hashes, style=Markup(style),
+        packed={name: Markup(one) for name, one in packed.items()},
+        scripts=[Markup(one) for one in scripts],
+        verdict=text.verdict(diagnosis), tone=_tone(diagnosis),
+        decided=f"decidable: {decided:,} of {text.count(applying, 'rule')}" if applying else "",
+        switch_on=text.to_switch_on(diagnosis),
+        top=[one for one in groups if one.first.severity != "info"][:SUMMARY],
+        headings=table.runs_table(diagnosis, [])[0],
+        runs=shown, more_runs=more, notes=_notes(diagnosis),
+        groups=groups, ids=ids, marked=marked, most=most,
+        pictures=drawn, pairs=pairs.pairs(diagnosis, store) if store else [], explorer=trees,
+        steps=explorer.anchors(trees) if trees else {},
+        undecided=text.open_rules(diagnosis), passed=text.passed(diagnosis),
+        inapplicable=text.inapplicable(diagnosis),
+        notices=text.notices(diagnosis), inputs=_inputs(diagnosis, origin), origin=origin,
+        configuration=_configuration(origin) if origin else [], stored=store is not None,
+        folded=FOLDED,
+    )  # fmt: skip
+
+
+def _tone(diagnosis: Diagnosis) -> str:
+    """The colour and the icon of the verdict: silence is no health where nothing was decided."""
+    worst = diagnosis.worst()
+    if worst in (None, "info"):
+        return "ok" if text.passed(diagnosis) else "info"
+    return str(worst)
+
+
+def _notes(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """What must be known of the figures, and of which runs."""
+    every = len(diagnosis.runs)
+    return [
+        (note, "" if len(names) == every else text.named(names))
+        for note, names in table.shared_notes(diagnosis)
+    ]
+
+
+def _inputs(diagnosis: Diagnosis, origin: Provenance | None) -> list[dict[str, Any]]:
+    """Every file once, though it may hold several runs."""
+    if origin:
+        return [asdict(one) for one in origin.inputs]
+    files = {one["path"]: one for run in diagnosis.runs for one in run.sources}
+    return [files[path] for path in sorted(files)]
+
+
+def _configuration(origin: Provenance) -> list[str]:
+    """What the user set, in words."""
+    said = [f"file {origin.config}"] if origin.config else []
+    said += [
+        f"{rule}.{name} = {text.figure(value)}"
+        for rule, values in sorted((origin.params or {}).items())
+        for name, value in sorted(values.items())
+    ]
+    said += [f"baseline {origin.baseline}"] if origin.baseline else []
+    said += [f"fails on {origin.fail_on}"] if origin.fail_on else []
+    return said + [f"requires {name}" for name in origin.require]

@@ -1,0 +1,48 @@
+"""Which colour, dash and name every series of a figure has: the same in both kinds of picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specdiag.figure import Figure, Series
+
+SLOTS = 8  # colours that are told apart
+DASHES = 4
+
+
+@dataclass(frozen=True)
+class Dressed:
+    """A series as it is drawn."""
+
+    series: Series
+    name: str  # in the legend
+    slot: int  # of the palette
+    dash: int  # of a line
+    hidden: bool  # at first: there are more runs than colours
+
+
+def dress(figure: Figure, runs: Sequence[str]) -> list[Dressed]:
+    """Every series; `runs` are those of the page in order, so that a run keeps its colour."""
+    here = list(dict.fromkeys(one.run for one in figure.series if one.run is not None))
+    names = list(dict.fromkeys(one.name for one in figure.series))
+    lines = list(dict.fromkeys(one.name for one in figure.series if one.draw == "line"))
+    # One run: colours tell what is drawn. Several: whose it is, and what by the dash.
+    by_run = len(here) > 1 and not figure.stack
+    slots = {run: place % SLOTS for place, run in enumerate(runs)}
+    if len({slots.get(run, 0) for run in here}) < min(len(here), SLOTS):
+        slots = {run: place % SLOTS for place, run in enumerate(here)}
+    found = []
+    for one in figure.series:
+        name = one.name or one.run or ""
+        if by_run and one.run and one.name:
+            name = f"{one.run}: {one.name}"
+        found.append(
+            Dressed(
+                one, name,
+                slots.get(one.run or "", 0) if by_run else names.index(one.name) % SLOTS,
+                lines.index(one.name) % DASHES if one.draw == "line" else 0,
+                by_run and one.run in here[SLOTS:],
+            )
+        )  # fmt: skip
+    return found

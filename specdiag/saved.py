@@ -1,0 +1,294 @@
+"""A result that was written before, for reports to be made from it: DuckDB with all, JSON without.
+
+A database has the tables, the rules and the provenance. JSON has what the rules found: whatever it
+lacks of a rule is taken from the installed one of that name, and there are no tables.
+"""
+
+from __future__ import annotations
+
+import functools
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from specdiag import checked, diagnosis, store
+from specdiag.checked import Record
+from specdiag.diagnosis import Diagnosis, Evidence, Finding, Run
+from specdiag.errors import Notice, SpecdiagError, reason
+from specdiag.provenance import Input, Provenance
+from specdiag.reading import DATABASE
+from specdiag.report.json import SCHEMA
+from specdiag.report.text import ENOUGH
+from specdiag.rule import SEVERITIES, Cause, Decision, Rule
+from specdiag.store import Store
+
+LARGEST = 1 << 30  # bytes of JSON
+RESULTS = ("finding", "pass", "not applicable", "undecided")
+WRITERS = "write one with `specdiag analyze … --output duckdb=FILE`, or json=FILE"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was read back. A result in JSON has no store, and no hashes in its provenance."""
+
+    diagnosis: Diagnosis
+    store: Store | None
+    provenance: Provenance
+
+
+def load(path: Path) -> Saved:
+    """A result that `--output duckdb=` or `--output json=` wrote.
+
+    Raises SpecdiagError for a file that is missing or something else, and for a newer schema.
+    """
+    try:
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise SpecdiagError("this is not a file", str(path), WRITERS)
+        with open(path, "rb") as stream:
+            database = stream.read(12)[8:] == DATABASE
+        if database:
+            return _from_database(path)
+        if info.st_size > LARGEST:
+            raise SpecdiagError("this is no saved result: it is too large", str(path), WRITERS)
+        text = path.read_bytes().decode("utf-8")
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise SpecdiagError("this is no saved result", str(path), WRITERS) from None
+        raise SpecdiagError(reason(error), str(path), "check the path") from None
+    return _from_json(text, path)
+
+
+# JSON
+
+
+def _from_json(text: str, path: Path) -> Saved:
+    if text.lstrip()[:1] != "{":
+        raise SpecdiagError("this is no saved result", str(path), WRITERS)
+    try:
+        data = checked.parse(text)
+    except ValueError as error:
+        raise SpecdiagError(f"the JSON is broken: {reason(error)}", str(path), WRITERS) from None
+    if not {"schema", "specdiag", "runs", "findings", "results"} <= set(data):
+        raise SpecdiagError("this is no saved result", str(path), WRITERS)
+    _readable(data["schema"], path)
+    try:
+        found = _diagnosis(Record(data, "result"), None)
+        inputs = {one["path"]: one for run in found.runs for one in run.sources}
+        origin = Provenance(
+            specdiag=Record(data, "result").text("specdiag"), rules=None, parsers=None,
+            inputs=tuple(
+                Input(name, None, None, one["format"], one["lines"], one["parsed"])
+                for name, one in inputs.items()
+            ),
+        )  # fmt: skip
+    except ValueError as error:
+        raise _spoilt(error, path) from None
+    return Saved(found, None, origin)
+
+
+def _readable(schema: Any, path: Path) -> None:
+    if not isinstance(schema, int) or isinstance(schema, bool):
+        raise SpecdiagError("this is no saved result", str(path), WRITERS)
+    if schema > SCHEMA:
+        raise SpecdiagError(
+            f"schema version {schema} is newer than {SCHEMA}, the one read here", str(path),
+            "update specdiag, or analyze the logs again",
+        )  # fmt: skip
+
+
+def _spoilt(error: ValueError, path: Path) -> SpecdiagError:
+    return SpecdiagError(f"the saved result is spoilt: {error}", str(path), WRITERS)
+
+
+# DuckDB
+
+
+def _from_database(path: Path) -> Saved:
+    db = duckdb.connect(config={"python_enable_replacements": False})
+    name = str(path.absolute()).replace("'", "''")
+    try:
+        # With its type, or a file of another kind would make DuckDB fetch an extension.
+        db.execute(f"ATTACH '{name}' AS file (READ_ONLY, TYPE duckdb)")
+        db.execute("USE file")
+        store.lock(db)  # its views are somebody else's SQL
+    except (duckdb.Error, UnicodeError) as error:
+        why = str(error).splitlines()[0]
+        raise SpecdiagError(f"the database cannot be opened: {why}", str(path), WRITERS) from None
+    filled = Store(db, [], [])
+    try:
+        rows = filled.rows(
+            "SELECT schema, specdiag, diagnosis::VARCHAR AS diagnosis, "
+            "provenance::VARCHAR AS provenance FROM main.saved LIMIT 1"
+        )
+    except duckdb.Error:
+        rows = []
+    if not rows:
+        raise SpecdiagError("this is no saved result", str(path), WRITERS)
+    (row,) = rows
+    _readable(row["schema"], path)
+    try:
+        found = _diagnosis(checked.record(_parsed(row, "diagnosis"), "diagnosis"), filled)
+        origin = Provenance.from_dict(_parsed(row, "provenance"))
+    except ValueError as error:
+        raise _spoilt(error, path) from None
+    except duckdb.Error as error:
+        raise _spoilt(ValueError(str(error).splitlines()[0]), path) from None
+    filled.notices += found.notices
+    return Saved(found, filled, origin)
+
+
+def _parsed(row: dict[str, Any], column: str) -> Any:
+    return checked.parse(Record(row, "saved").text(column))
+
+
+# Both
+
+
+def _diagnosis(one: Record, filled: Store | None) -> Diagnosis:
+    findings = one.records("findings")
+    results = [_decision(row) for row in one.records("results")]
+    if "rules" in one.data:
+        rules = [_rule(row) for row in one.records("rules")]
+    else:
+        rules = _installed(one, findings, results)
+    by_name = {rule.name: rule for rule in rules}
+    types = _types()
+    broken, notices = [], []
+    for row in one.records("notices"):
+        words = row.text("what"), row.text("where"), row.text("help")
+        if "broken" in row.data and row.flag("broken"):
+            broken.append(SpecdiagError(*words))
+        else:
+            notices.append(Notice(*words))
+    found = Diagnosis(
+        runs=[_run(row, types["run"]) for row in one.records("runs")],
+        findings=[_finding(row, by_name, types["step"]) for row in findings],
+        results=results,
+        rules=rules,
+        notices=notices,
+        broken=broken,
+    )
+    if filled:
+        _complete(found, filled)
+    return found
+
+
+@functools.cache
+def _types() -> dict[str, dict[str, str]]:
+    """Columns and types of the tables that a diagnosis holds rows of."""
+    db = store.open_empty()
+    return {
+        table: {name: type for name, type, *_ in db.execute(f"DESCRIBE {table}").fetchall()}
+        for table in ("run", "step")
+    }
+
+
+def _run(one: Record, types: dict[str, str]) -> Run:
+    facts = one.free("facts")
+    for name, value in facts.items():
+        if name in types and not checked.fits(value, types[name]):
+            raise ValueError(f"{one.where}.facts.{name} is no {types[name]}")
+    sources = [
+        {
+            "path": file.text("path"), "format": file.maybe_text("format"),
+            "lines": file.whole("lines"), "parsed": file.maybe_number("parsed"),
+        }
+        for file in one.records("sources")
+    ]  # fmt: skip
+    return Run(one.text("run"), sources, {key: facts[key] for key in facts if key in types})
+
+
+def _finding(one: Record, rules: dict[str, Rule], types: dict[str, str]) -> Finding:
+    name, severity = one.text("rule"), one.text("severity")
+    if name not in rules:
+        raise ValueError(f"{one.where}.rule is no rule of this result")
+    if severity not in SEVERITIES:
+        raise ValueError(f"{one.where}.severity is none of {', '.join(SEVERITIES)}")
+    step = one.free("step") if one.data.get("step") is not None else None
+    for column, value in (step or {}).items():
+        if not checked.fits(value, types.get(column, "")):
+            raise ValueError(f"{one.where}.step.{column} is no {types.get(column, 'column')}")
+    return Finding(
+        id=one.text("id"), rule=rules[name], run=one.text("run"),
+        against=one.maybe_text("against"), severity=severity, message=one.text("message"),
+        impact=one.maybe_number("impact"), values=one.free("values"),
+        evidence=[
+            Evidence(row.text("path"), row.whole("line"), row.text("text"))
+            for row in one.records("evidence")
+        ],
+        causes=_causes(one), step=step, explained_by=one.maybe_text("explained_by"),
+    )  # fmt: skip
+
+
+def _causes(one: Record) -> tuple[Cause, ...]:
+    return tuple(
+        Cause(row.text("name"), row.text("cause"), row.text("test"))
+        for row in one.records("causes")
+    )
+
+
+def _decision(one: Record) -> Decision:
+    result = one.text("result")
+    if result not in RESULTS:
+        raise ValueError(f"{one.where}.result is none of {', '.join(RESULTS)}")
+    return Decision(one.text("rule"), one.text("run"), result, one.text("reason"))
+
+
+def _complete(found: Diagnosis, filled: Store) -> None:
+    """The steps that findings tell of, with all their columns."""
+    places = {
+        finding.id: (finding.step.get("source"), finding.step.get("line"))
+        for finding in found.findings if finding.step is not None
+    }  # fmt: skip
+    if any(part is None for place in places.values() for part in place):
+        raise ValueError("a step has no place")
+    steps = diagnosis.steps_at(set(places.values()), filled)  # type: ignore[arg-type]
+    for finding in found.findings:
+        if finding.id in places:
+            finding.step = steps.get(places[finding.id], finding.step)  # type: ignore[arg-type]
+
+
+# Rules
+
+
+def _rule(one: Record) -> Rule:
+    needs, enough = one.record("needs"), one.record("enough")
+    severity = one.text("severity")
+    if severity not in SEVERITIES:
+        raise ValueError(f"{one.where}.severity is none of {', '.join(SEVERITIES)}")
+    return Rule(
+        name=one.text("name"), path=Path(one.text("path")), sql=one.text("sql"),
+        title=one.text("title"), severity=severity, why=one.text("why"), fix=one.texts("fix"),
+        needs={table: needs.texts(table) for table in needs.data},
+        enough={table: enough.whole(table) for table in enough.data},
+        applies=one.text("applies"), enable=one.text("enable"), explains=one.texts("explains"),
+        faults=one.texts("faults"), params=one.free("params"), formula=one.text("formula"),
+        unlike=one.texts("unlike"), causes=_causes(one), reports=one.texts("reports"),
+    )  # fmt: skip
+
+
+def _installed(one: Record, findings: list[Record], results: list[Decision]) -> list[Rule]:
+    """The rules that JSON names, with its own words where it has them."""
+    _, known, _ = diagnosis.definitions([], [])
+    installed = {rule.name: rule for rule in known}
+    said = {row.text("rule"): row for row in findings}
+    enable = {
+        name: "" if row.text("enable") == ENOUGH else row.text("enable")
+        for row in one.record("decidable").records("to_switch_on")
+        for name in row.texts("rules")
+    }
+    rules = []
+    for name in dict.fromkeys([*(row.rule for row in results), *said]):
+        rule = installed.get(name) or Rule(
+            name, Path(f"{name}.sql"), "", name, "info", "", (), {}, {}
+        )  # fmt: skip
+        if name in said:
+            rule = replace(rule, title=said[name].text("title"), fix=said[name].texts("fix"))
+        if name in enable and enable[name] != " ".join(rule.enable.split()):
+            rule = replace(rule, enable=enable[name])
+        rules.append(rule)
+    return rules
