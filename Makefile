@@ -1,8 +1,10 @@
 # make demo   install into .venv and analyse some of the sample logs
 # make test   install with the development tools and run the whole test suite
-#             (EXTRAS=dev,runtime also tests the bundled runtime, which needs torch)
+#             (EXTRAS=dev,runtime also tests the bundled runtime, which needs torch;
+#             EXTRAS=dev,browser the HTML report in chromium, where that is installed)
 # make check  what CI runs beside the tests: formatting, lint, types
 # make docs   write docs/rules/ again, from the headers of the rules
+# make screens  what HTML reports look like, for a person to look at: build/screens/
 # make catalogue  measure every rule: benchmarks/catalogue.md (some minutes)
 
 PYTHON ?= python3
@@ -11,7 +13,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check docs catalogue clean
+.PHONY: demo test check docs screens catalogue clean
 
 demo: $(VENV)/.demo
 	$(BIN)/specdiag analyze sample_logs/founding-* sample_logs/walk_stopped_early.jsonl sample_logs/healthy*
@@ -28,6 +30,9 @@ docs: $(VENV)/.demo
 	rm -f docs/rules/*.md
 	$(BIN)/specdiag rules --output docs/rules
 
+screens: $(VENV)/.browser
+	$(BIN)/python tests/browser/screens.py build/screens
+
 catalogue: $(VENV)/.test
 	$(BIN)/python benchmarks/catalogue.py
 
@@ -37,6 +42,10 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)
 	$(PIP) --editable '.[$(EXTRAS)]'
+	touch $@ $(VENV)/.demo
+
+$(VENV)/.browser: pyproject.toml constraints.txt | $(VENV)
+	$(PIP) --editable '.[browser]'
 	touch $@ $(VENV)/.demo
 
 $(VENV):

@@ -37,7 +37,7 @@ def write_report(folder: Path, *paths: Path) -> Path:
     """
     inside = all(path.is_relative_to(SAMPLES) for path in paths)
     start = SAMPLES if inside else Path(os.path.commonpath([path.parent for path in paths]))
-    page = folder / "page.html"
+    page = folder.resolve() / "page.html"
     done = subprocess.run(
         [
             sys.executable, "-m", "specdiag", "analyze", *(path.relative_to(start) for path in paths),

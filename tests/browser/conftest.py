@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # Playwright's event loop must be gone before other folders' tests
 def browser() -> Iterator[Browser]:
-    """One browser for all tests of this folder."""
+    """One browser for all tests of a module."""
     if reason := chromium.missing():
         pytest.skip(reason)
     from playwright.sync_api import sync_playwright

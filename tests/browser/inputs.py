@@ -44,10 +44,12 @@ def many_runs(folder: Path, number: int = 60) -> Path:
 
 
 def nothing(folder: Path) -> Path:
-    """A folder in which nothing is understood."""
+    """A folder of which next to nothing is understood: a page needs one file of a known format."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "notes.txt").write_text("Restarted the server twice, still slow.\nAsk Kim.\n" * 20)
     (folder / "core.bin").write_bytes(bytes(range(256)) * 16)
+    first = HEALTHY.read_text().splitlines()[0]
+    (folder / "server.log").write_text(f"{first}\n" + "something else\n" * 50)
     return folder
 
 

@@ -37,14 +37,17 @@ def test_verdict_runs_and_first_finding_are_on_the_first_screen(
     assert title <= height
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1280, 1920])
 @pytest.mark.parametrize("name", ["sick", "trace", "sixty"])
 def test_nothing_is_wider_than_the_screen(
-    name: str, width: int, page_of: Callable[..., Page], sixty: Path
+    name: str, page_of: Callable[..., Page], sixty: Path
 ) -> None:
-    page = page_of({"sick": SICK, "trace": TRACE, "sixty": sixty}[name], width=width)
-    page.evaluate(OPEN_ALL)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page = page_of({"sick": SICK, "trace": TRACE, "sixty": sixty}[name])
+    for folded in (True, False):
+        if not folded:
+            page.evaluate(OPEN_ALL)
+        for width in (1920, 1280, 768, 390, 320):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, width
 
 
 def test_the_page_is_dark_for_who_prefers_dark(page_of: Callable[..., Page]) -> None:
