@@ -107,17 +107,3 @@ def listen(context: BrowserContext, complaints: list[str]) -> None:
     context.on("console", console)
     context.on("dialog", dialog)
     context.on("weberror", lambda error: complaints.append(f"page error: {error.error}"[:1000]))
-
-
-@pytest.fixture
-def wanted(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
-    """Go on where the page has an element. A module whose REQUIRED is true fails without it."""
-
-    def wanted(page: Page, selector: str) -> None:
-        if page.locator(selector).count():
-            return
-        if request.module.REQUIRED:
-            pytest.fail(f"the page has no {selector}")
-        pytest.xfail(f"the page has no {selector} yet")
-
-    return wanted

@@ -12,18 +12,16 @@ from inputs import HEALTHY_TRACE, TRACE
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-REQUIRED = True  # true: a page of a trace without the explorer fails
-
 Opened = Callable[..., "Page"]
 
 
 @pytest.fixture
-def explorer(page_of: Opened, wanted: Callable[[Page, str], None]) -> Opened:
+def explorer(page_of: Opened) -> Opened:
     """Open the report of a trace at its explorer."""
 
     def explorer(*paths: Path, **options: object) -> Page:
         page = page_of(*paths, **options)
-        wanted(page, "#explorer")
+        assert page.locator("#explorer").count()
         return page
 
     return explorer

@@ -27,7 +27,9 @@ def _decided(diagnosis: Diagnosis) -> dict[str, tuple[int, int]]:
 def rows(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of the table of runs; of a long one the worst, and the rest to be folded."""
     cells_of = table.runs_table(diagnosis)[1]
-    worst = {finding.run: finding.id for finding in reversed(diagnosis.findings)}
+    # Of its findings a cause before what follows from it.
+    told = [*diagnosis.causes, *diagnosis.findings]
+    worst = {finding.run: finding.id for finding in reversed(told)}
     bars = _bars(diagnosis)
     counts = _decided(diagnosis)
     places = anchors("run", [run.name for run in diagnosis.runs])
