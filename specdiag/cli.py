@@ -21,7 +21,8 @@ from specdiag.errors import SpecdiagError
 if TYPE_CHECKING:
     from specdiag.store import Store
 
-INTERNAL = 101
+INTERNAL, INTERRUPTED = 101, 130
+_INTERRUPTED = "Query interrupted"  # what DuckDB makes of a KeyboardInterrupt
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -154,7 +155,9 @@ def main() -> None:
     except SpecdiagError as error:
         typer.echo(str(error), err=True)
         sys.exit(error.exit_code)
-    except Exception:
+    except Exception as error:
+        if str(error) == _INTERRUPTED:
+            sys.exit(INTERRUPTED)
         traceback.print_exc()
         typer.echo(
             "error: specdiag made a mistake\nhelp: please report the lines above with the command",

@@ -1,4 +1,4 @@
-"""Commands about traced steps, one file each; `cli.py` has the others and registers these.
+"""Commands, one file each, and what they share; `cli.py` has the small ones and registers these.
 
 Nothing but typer and the standard library is imported at module level.
 """

@@ -38,8 +38,6 @@ def write(
     try:
         _fill(temporary, diagnosis, store, provenance)
         files.put(temporary, path)
-    except duckdb.InterruptException:
-        raise KeyboardInterrupt from None
     except duckdb.Error as error:
         why = str(error).splitlines()[0].replace(str(temporary), path.name)
         raise SpecdiagError(
