@@ -252,6 +252,7 @@ def test_every_identity_of_a_trace_is_on_the_line(load, tmp_path):
         length: pytest.approx(100 * n / len(lengths), rel=1e-4) for length, n in counted.items()
     }
     reached = series(pictures["acceptance_by_position"])
+    assert reached.x == list(range(1, max(lengths)))  # also where no step accepts exactly so many
     assert reached.y == pytest.approx(
         [100 * sum(c > k for c in lengths) / len(lengths) for k in map(int, reached.x)], rel=1e-4
     )

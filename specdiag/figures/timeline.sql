@@ -4,7 +4,7 @@
 -- draw = "line"
 -- ordered = true
 -- x = { title = "time", scale = "time" }
--- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" }, requests = { title = "requests running, queued" }, cache = { title = "cache used, %" } }
+-- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" }, requests = { title = "requests" }, cache = { title = "cache used, %" } }
 WITH told AS (  -- every report; where a server printed none, what was traced or scraped
     SELECT run, source, line, time, coalesce(rank, '') AS rank, true AS decodes, idle,
         CASE WHEN NOT idle THEN tokens_per_s END AS tokens_per_s,  -- the report after a pause tells the mean over the pause
