@@ -29,7 +29,7 @@ extent AS (  -- up to eight ranks are lines of their own; of a long log stretche
     FROM told GROUP BY run
 ),
 home AS (  -- lives of a server in one file are one picture
-    SELECT e.*, CASE WHEN count(DISTINCT s.path) OVER (PARTITION BY parse_filename(s.path)) = 1 THEN parse_filename(s.path) ELSE s.path END AS panel
+    SELECT e.*, CASE WHEN count(DISTINCT s.path) OVER (PARTITION BY parse_filename(s.path)) = 1 THEN parse_filename(s.path) ELSE regexp_replace(run, '#[0-9]+$', '') END AS panel
     FROM extent e JOIN source s USING (source)
 ),
 stretch AS (
