@@ -46,7 +46,7 @@ replica AS (
 ),
 moment AS (
     SELECT s.run, s.replica, floor(epoch(s.time) / p.window_s) AS slot, avg(s.running + s.queued) AS load, avg(s.running) AS running, max(s.queued) AS queued,
-        arg_max(cite(s.source, s.line), s.running + s.queued) AS place
+        arg_max(cite(s.source, s.line), (s.running + s.queued, s.source, s.line)) AS place
     FROM spoken s JOIN pace p USING (run) GROUP BY s.run, s.replica, slot
 ),
 grid AS (
@@ -54,8 +54,8 @@ grid AS (
     FROM (SELECT DISTINCT run, slot FROM moment) w JOIN replica r USING (run) LEFT JOIN moment m ON m.run = w.run AND m.slot = w.slot AND m.replica = r.replica
 ),
 compared AS (
-    SELECT run, slot, count(*) AS ranks, max(load) AS most, min(load) AS least, sum(load) AS total, arg_max(replica, load) AS top, arg_min(replica, load) AS bottom,
-        arg_max(queued, load) AS queued, arg_max(place, load) AS place, arg_min(place, load) AS other
+    SELECT run, slot, count(*) AS ranks, max(load) AS most, min(load) AS least, sum(load) AS total, arg_max(replica, (load, replica)) AS top, arg_min(replica, (load, replica)) AS bottom,
+        arg_max(queued, (load, replica)) AS queued, arg_max(place, (load, replica)) AS place, arg_min(place, (load, replica)) AS other
     FROM grid GROUP BY run, slot HAVING count(*) > 1
 ),
 settled AS (

@@ -9,7 +9,7 @@ placed AS (
     SELECT w.nth AS group_nth, p.x, p.y, p.low, p.high, p.label, f.findings, p.nth, p.source, p.line, p.place, w.draw = 'point' AS sampled, w.most,
         least(floor((p.place - w.first) / w.reach * stretches), stretches - 1) AS stretch
     FROM picture p
-    JOIN (SELECT *, CASE WHEN draw = 'point' THEN most // 4 ELSE most // 2 END - 1 AS stretches FROM wanted) w
+    JOIN (SELECT *, CASE WHEN draw = 'point' THEN most // 8 ELSE most // 2 END - 1 AS stretches FROM wanted) w
         ON w.panel = p.panel AND w.run IS NOT DISTINCT FROM p.run AND w.series = p.series AND w.part = p.part AND w.draw = p.draw
     LEFT JOIN flag f ON f.source = p.source AND f.line = p.line
 ),
@@ -24,8 +24,8 @@ sample AS (
         SELECT group_nth, nth, most, hash(x, y, source, line) AS ticket, count(*) OVER (PARTITION BY group_nth) AS rows
         FROM placed WHERE most IS NOT NULL AND sampled
     )
-    WHERE ticket % rows < most
-    QUALIFY row_number() OVER (PARTITION BY group_nth ORDER BY ticket, nth) <= most // 2
+    WHERE ticket % rows < 2 * most
+    QUALIFY row_number() OVER (PARTITION BY group_nth ORDER BY ticket, nth) <= most * 3 // 4
 )
 SELECT group_nth, x, y, low, high, label, findings, nth, source, line
 FROM placed

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from specdiag import diagnosis, parser, rule, source
 from specdiag.bundled import PARSERS, RULES
-from specdiag.report.html import explorer, heat
+from specdiag.report.html import explorer, filters, heat
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
 KNOWN = [parser.load(path) for path in sorted(PARSERS.glob("*.toml"))]
@@ -27,6 +27,12 @@ def stored(folder, records):
         text = some if isinstance(some, str) else correct.lines(some)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
     return diagnosis.fill(source.find([str(folder)]), KNOWN)
+
+
+def section(found):
+    """The part of the page that needs no script."""
+    template = filters.environment().get_template("explorer.html.jinja")
+    return template.render(explorer=found)
 
 
 def steps_of(records):
@@ -189,7 +195,7 @@ def test_the_first_contradiction_is_drawn_without_a_script():
     assert found.where == "The first step that contradicts itself"
     assert found.drawn.startswith("step 6 of request r0 ") and "\n&gt;    4 " in found.drawn
     assert found.data["steps"][found.data["first"]]["step"] == 6
-    assert found.drawn in found.section()
+    assert found.drawn in section(found)
 
 
 def test_without_target_choices_the_later_text_says_the_path(tmp_path):
@@ -227,7 +233,7 @@ def test_the_same_input_makes_the_same_page(tmp_path):
         explorer.build(stored(tmp_path, records), [], most_nodes=900) for _ in range(2)
     ]  # fmt: skip
     assert json.dumps(made[0].data) == json.dumps(made[1].data)
-    assert made[0].section() == made[1].section()
+    assert section(made[0]) == section(made[1])
 
 
 def test_the_store_is_left_as_it_was(tmp_path):
@@ -248,8 +254,8 @@ def test_hostile_names_stay_text(tmp_path):
     for step in steps_of(records):
         step["mode"] = step["cut"] = HOSTILE
     found = explorer.build(stored(tmp_path, records), [], lambda token: HOSTILE)
-    section = found.section()
-    assert "<img" not in section and "\u202e" not in section and "\x1b" not in section
+    shown = section(found)
+    assert "<img" not in shown and "\u202e" not in shown and "\x1b" not in shown
     data = json.dumps(found.data, ensure_ascii=False)
     assert "\u202e" not in data and "\x1b" not in data
     assert all(len(name) <= explorer.NAME for name in found.data["requests"])
@@ -258,6 +264,15 @@ def test_hostile_names_stay_text(tmp_path):
 def test_a_link_is_made_of_what_the_page_shows():
     assert explorer.anchor("a b", "q/1", 3) == "step-a%20b/q%2F1/3"
     assert explorer.anchor("r\udc80", None, 0) == r"step-r%5Cx80//0"
+
+
+def test_every_step_in_a_page_has_its_link(tmp_path):
+    found = explorer.build(stored(tmp_path, correct.trace(1)), [])
+    links = explorer.anchors(found)
+    path = str(tmp_path / "r.jsonl")
+    assert len(links) == len(set(links.values())) == len(found.data["steps"])
+    name = found.data["runs"][0]["name"]
+    assert links[path, 2] == f"step-{name}/q0/0"
 
 
 def test_a_number_that_a_script_cannot_hold_is_text(tmp_path):
@@ -296,7 +311,7 @@ def test_no_step_is_too_strange(tmp_path, steps):
         assert not known["steps"]
         return
     json.dumps(found.data, allow_nan=False)
-    assert found.section()
+    assert section(found)
     assert len(found.data["steps"]) == known["steps"]
 
 
@@ -347,7 +362,7 @@ def test_a_large_trace_without_depths_is_sampled_and_it_is_told(tmp_path, monkey
     offered = sum(one for one, _ in cells_of(found).values())
     assert found.every == -(-nodes // 500) > 2
     assert nodes / found.every / 2 < offered < 2 * nodes / found.every
-    assert f"Counted in one step of {found.every}" in explorer.build(store, []).section()
+    assert f"Counted in one step of {found.every}" in section(explorer.build(store, []))
 
 
 def test_what_it_shows_is_told_in_words(tmp_path):

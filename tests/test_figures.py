@@ -150,15 +150,8 @@ def test_thinning_keeps_ends_peaks_and_proofs(pairs, data, kind):
     assert {short(min(y for _, y in pairs)), short(max(y for _, y in pairs))} <= set(one.y)
     assert {short(min(x for x, _ in pairs)), short(max(x for x, _ in pairs))} <= set(one.x)
     assert one.x == sorted(one.x)
-    flagged = {(one.x[n], one.y[n]): names for n, names in one.flags.items()}
-    for line in proof:
-        x, y = pairs[line]
-        assert f"finding {line}" in {
-            name
-            for place, names in flagged.items()
-            if place == (short(x), short(y))
-            for name in names
-        }
+    flagged = {(one.x[n], one.y[n], name) for n, names in one.flags.items() for name in names}
+    assert flagged == {(short(pairs[n][0]), short(pairs[n][1]), f"finding {n}") for n in proof}
 
 
 def test_a_cloud_stays_a_cloud():
@@ -259,6 +252,7 @@ def test_every_identity_of_a_trace_is_on_the_line(load, tmp_path):
         length: pytest.approx(100 * n / len(lengths), rel=1e-4) for length, n in counted.items()
     }
     reached = series(pictures["acceptance_by_position"])
+    assert reached.x == list(range(1, max(lengths)))  # also where no step accepts exactly so many
     assert reached.y == pytest.approx(
         [100 * sum(c > k for c in lengths) / len(lengths) for k in map(int, reached.x)], rel=1e-4
     )

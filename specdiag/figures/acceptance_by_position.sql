@@ -12,7 +12,8 @@ WITH counted AS (  -- how many steps accept exactly so many
     SELECT run, 2, drafts, sum(steps) FROM (SELECT run, unnest(histogram) AS steps, unnest(range(len(histogram))) AS drafts FROM request WHERE len(histogram) > 1) GROUP BY run, drafts
 ),
 reached AS (
-    SELECT run, nth, drafts, sum(steps) OVER (PARTITION BY run, nth ORDER BY drafts DESC) AS steps, sum(steps) OVER (PARTITION BY run, nth) AS whole FROM counted
+    SELECT run, nth, k AS drafts, sum(steps) FILTER (drafts >= k) AS steps, sum(steps) AS whole
+    FROM counted JOIN (SELECT run, nth, unnest(range(1, max(drafts) + 1)) AS k FROM counted GROUP BY run, nth) USING (run, nth) GROUP BY run, nth, k
     UNION ALL
     SELECT run, 3, drafts, sum(share * steps), sum(steps) FROM (
         SELECT run, coalesce(steps, CASE WHEN drafted_tokens > 0 THEN drafted_tokens / len(positions) END, 1) AS steps, unnest(positions) AS share, unnest(range(1, len(positions) + 1)) AS drafts

@@ -1,5 +1,5 @@
 -- title = "What another budget would give"
--- tells = "Every traced tree holds the trees of all smaller budgets, so their accept lengths are exact (95 % interval over requests). Where other runs tell what a step costs, the upper picture has the throughput; the vertical line is its best."
+-- tells = "Every traced tree holds the trees of all smaller budgets, so their accept lengths are exact (95 % interval over requests). Where other runs tell what a step costs, the upper picture has the throughput; the vertical line is its best. Of a long trace stretches are walked."
 -- place = 50
 -- draw = "line"
 -- x = { title = "budget, tree nodes" }

@@ -22,6 +22,7 @@ cost AS (  -- at the usual batch
     SELECT w.run, w.against, w.low, w.high, w.commit_len FROM what_needed w JOIN run r ON r.run = w.run
     QUALIFY row_number() OVER (PARTITION BY w.run, w.low ORDER BY abs(coalesce(w.batch - r.running, 0)), w.batch, w.against) = 1
 )
+SELECT * FROM (
 SELECT run, 'point' AS draw, '' AS series, ctx_len AS x, commit_len AS y, NULL AS low, NULL AS high, source, line
 FROM sample WHERE NOT many OR (source, line) IN (SELECT (source, line) FROM cited)
 UNION ALL  -- rows that would be drawn over each other
@@ -31,3 +32,4 @@ UNION ALL
 SELECT run, 'line', 'mean', x, y, y - reach, y + reach, NULL, NULL FROM mean QUALIFY count(*) OVER (PARTITION BY run) > 1
 UNION ALL
 SELECT run, 'line', 'break-even with ' || against, unnest([low, high]), commit_len, NULL, NULL, NULL, NULL FROM cost WHERE low IS NOT NULL AND run IN (SELECT run FROM sample)
+) WHERE (SELECT max(most - least) FROM sample) >= ln(1.5)  -- else there is nothing to see

@@ -1,5 +1,5 @@
 -- title = "Devices over time"
--- tells = "What was scraped of each GPU. A GPU that idles while requests wait is held up by the host; memory that only rises is a leak; power far below the limit says that the kernels wait for memory."
+-- tells = "What was scraped of each GPU. A GPU that idles while requests wait is held up by the host; memory that only rises is a leak; little power on a busy GPU says that its kernels wait for memory."
 -- place = 70
 -- draw = "line"
 -- x = { title = "time", scale = "time" }

@@ -16,6 +16,7 @@ sample AS (
 bin AS (
     SELECT run, median(ctx_len) AS ctx, median(ms) AS ms, quantile_cont(ms, 0.25) AS low, quantile_cont(ms, 0.75) AS high FROM sample GROUP BY run, bin
 ),
+wide AS (SELECT max(ctx) >= 2 * min(ctx) AS enough FROM bin GROUP BY run),  -- else there is nothing to see
 shape AS (SELECT run, min(ctx) AS short_ctx, max(ctx) AS long_ctx FROM bin GROUP BY run HAVING count(*) >= 4 AND max(ctx) >= 4 * min(ctx)),
 -- Least squares of relative residuals for ms = a + b·x^p, a >= 0, as rule step_time_superlinear has it.
 model AS (SELECT run, p, ms, (ctx / long_ctx) ** p AS x FROM bin JOIN shape USING (run), (SELECT unnest(range(10, 61)) / 20.0 AS p)),
@@ -39,6 +40,7 @@ fit AS (  -- where the time hardly grows, no exponent is known
         p, a, b, short_ctx, long_ctx, unnest(range(25)) / 24 AS part
     FROM interval JOIN shape USING (run) WHERE b > 0
 )
+SELECT * FROM (
 SELECT run, 'point' AS draw, CASE WHEN measured THEN '' ELSE 'computed from throughput' END AS series, ctx_len AS x, ms AS y, NULL AS low, NULL AS high, source, line
 FROM sample WHERE NOT many OR (source, line) IN (SELECT (source, line) FROM cited)
 UNION ALL  -- rows that would be drawn over each other
@@ -51,3 +53,4 @@ SELECT run, 'line', series, short_ctx * (long_ctx / short_ctx) ** part AS x, a +
 UNION ALL  -- through the first median of the widest run
 SELECT NULL, 'line', 'as fast as the context', unnest([short_ctx, long_ctx]), unnest([ms, ms * long_ctx / short_ctx]), NULL, NULL, NULL, NULL
 FROM (SELECT s.run, short_ctx, long_ctx, b.ms FROM shape s JOIN bin b ON b.run = s.run AND b.ctx = s.short_ctx ORDER BY long_ctx / short_ctx DESC, s.run LIMIT 1)
+) WHERE (SELECT bool_or(enough) FROM wide)

@@ -1,5 +1,5 @@
 -- title = "Why steps stop"
--- tells = "What kept each traced step from accepting one more draft. Depth: a larger block would go on; budget: a larger tree holds the target's token; top-k: it was no candidate; tree: it was not in the tree, and no candidates are recorded to say why."
+-- tells = "What kept each traced step from accepting one more draft. Depth: a larger block would go on; budget: a larger tree holds the target's token; top-k: it was no candidate; tree: it was not in the tree, and no candidates are recorded to say why. Of a long trace stretches are taken."
 -- place = 56
 -- draw = "bar"
 -- ordered = true

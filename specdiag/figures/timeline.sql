@@ -4,7 +4,7 @@
 -- draw = "line"
 -- ordered = true
 -- x = { title = "time", scale = "time" }
--- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" }, requests = { title = "requests running, queued" }, cache = { title = "cache used, %" } }
+-- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" }, requests = { title = "requests" }, cache = { title = "cache used, %" } }
 WITH told AS (  -- every report; where a server printed none, what was traced or scraped
     SELECT run, source, line, time, coalesce(rank, '') AS rank, true AS decodes, idle,
         CASE WHEN NOT idle THEN tokens_per_s END AS tokens_per_s,  -- the report after a pause tells the mean over the pause
@@ -29,7 +29,7 @@ extent AS (  -- up to eight ranks are lines of their own; of a long log stretche
     FROM told GROUP BY run
 ),
 home AS (  -- lives of a server in one file are one picture
-    SELECT e.*, CASE WHEN count(DISTINCT s.path) OVER (PARTITION BY parse_filename(s.path)) = 1 THEN parse_filename(s.path) ELSE s.path END AS panel
+    SELECT e.*, CASE WHEN count(DISTINCT s.path) OVER (PARTITION BY parse_filename(s.path)) = 1 THEN parse_filename(s.path) ELSE regexp_replace(run, '#[0-9]+$', '') END AS panel
     FROM extent e JOIN source s USING (source)
 ),
 stretch AS (

@@ -91,8 +91,10 @@ def test_steps_of_a_correct_trace_have_no_contradiction_but_branches(explorer: O
 
 
 @pytest.mark.parametrize("what", ["run", "request", "step"])
-def test_a_run_a_request_and_a_step_can_be_picked(what: str, explorer: Opened) -> None:
-    page = explorer(TRACE, HEALTHY_TRACE)
+def test_a_run_a_request_and_a_step_can_be_picked(
+    what: str, explorer: Opened, traces: Path
+) -> None:
+    page = explorer(traces)
     runs = options(page, "run")
     assert len(runs) == 2
     if what == "request":  # one of the runs has several

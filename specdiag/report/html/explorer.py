@@ -158,7 +158,7 @@ def build(
     wrong: dict[int, list[list[Any]]] = {}
     for row in store.rows(_WRONG):
         wrong.setdefault(row["id"], []).append(_violation(row))
-    for table in ("cited", "explored", "chosen"):
+    for table in ("pointed", "explored", "chosen"):
         db.execute(f"DROP TABLE {table}")
     if not rows:
         return None
