@@ -53,7 +53,8 @@ def use(page: Page) -> None:
     page.evaluate(OPEN_ALL)
     for picture in page.locator("figure.picture").all():
         picture.scroll_into_view_if_needed()
-        picture.locator("svg").first.hover(force=True)
+        page.wait_for_function("one => one.dataset.live", arg=picture.element_handle())
+        picture.locator(".live svg").first.hover(force=True)
     for name in ("next-contradiction", "next-branch", "previous-contradiction"):
         if (button := page.locator(f"#explorer [data-go={name}]")).count():
             button.first.click()

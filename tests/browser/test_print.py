@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 A4 = 718  # pixels between margins of 1 cm
 FOLDED = """() => [...document.querySelectorAll("details > :not(summary)")]
-  .filter(one => !one.checkVisibility({visibilityProperty: true}))
+  .filter(one => !one.matches(".scripted") && !one.checkVisibility({visibilityProperty: true}))
   .map(one => one.outerHTML.slice(0, 120))"""
 CUT = """() => [...document.querySelectorAll("table, pre, figure, svg, code")]
   .filter(one => !one.closest("svg svg, .unseen") && one.checkVisibility())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from specdiag.figure import Figure, Series
 
 SLOTS = 8  # colours that are told apart
+NEUTRAL = SLOTS  # of what belongs to no run, such as a law
 DASHES = 4
 
 
@@ -40,9 +41,15 @@ def dress(figure: Figure, runs: Sequence[str]) -> list[Dressed]:
         found.append(
             Dressed(
                 one, name,
-                slots.get(one.run or "", 0) if by_run else names.index(one.name) % SLOTS,
+                _slot(one, slots, names, by_run),
                 lines.index(one.name) % DASHES if one.draw == "line" else 0,
                 by_run and one.run in here[SLOTS:],
             )
         )  # fmt: skip
     return found
+
+
+def _slot(one: Series, slots: dict[str, int], names: list[str], by_run: bool) -> int:
+    if one.run is None and one.draw in ("point", "line"):
+        return NEUTRAL
+    return slots.get(one.run or "", 0) if by_run else names.index(one.name) % SLOTS

@@ -25,6 +25,7 @@
       probe.style.color = `var(--${name})`;
       found[name] = getComputedStyle(probe).color;
     }
+    found.s8 = found.soft;
     probe.remove();
     return found;
   }
@@ -145,7 +146,11 @@
       xaxis: { ...common, title: { text: plain(figure.x.title) }, type: KINDS[figure.x.scale], anchor: many > 1 ? `y${many}` : "y", zeroline: false },
     };
     const drawnSeries = figure.series.filter((one) => DRAWN.includes(one.draw));
-    if (figure.x.scale === "log") Object.assign(layout.xaxis, doublings(drawnSeries.flatMap((one) => one.x)));
+    const across = drawnSeries.flatMap((one) => one.x);
+    if (figure.x.scale === "linear" && across.length && across.every(Number.isInteger)) {
+      layout.xaxis.dtick = Math.ceil((span(across)[1] + 1) / 12);
+    }
+    if (figure.x.scale === "log") Object.assign(layout.xaxis, doublings(across));
     figure.parts.forEach((part, n) => {
       const height = (1 - .05 * (many - 1)) / many, top = 1 - n * (height + .05);
       layout[n ? `yaxis${n + 1}` : "yaxis"] = { ...common, title: { text: plain(part.title), font: { size: 11 } }, type: KINDS[part.scale],

@@ -37,6 +37,7 @@ def scale(
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     if axis.scale == "log":
         low, high = math.log10(low), math.log10(high)
+    whole = axis.scale == "linear" and all(float(value).is_integer() for value in values)
     if high <= low:
         room = abs(low) / 2 or 1.0
         low, high = (low - 0.3, high + 0.3) if axis.scale == "log" else (low - room, high + room)
@@ -45,13 +46,13 @@ def scale(
     if axis.scale == "log":
         low, high = low - (high - low) / 40, high + (high - low) / 40
     if axis.scale == "linear" and not padded:
-        low, high = _rounded(low, high + (high - low) / 30)  # what is on top is not on the edge
+        low, high = _rounded(low, high)
 
     def place(value: float) -> float:
         exact = math.log10(value) if axis.scale == "log" else value
         return start + (exact - low) / (high - low) * (end - start)
 
-    return Scale(place, [(place(v), w) for v, w in _ticks(axis, low, high)], low, high)
+    return Scale(place, [(place(v), w) for v, w in _ticks(axis, low, high, whole)], low, high)
 
 
 def _rounded(low: float, high: float) -> tuple[float, float]:
@@ -65,21 +66,19 @@ def _step(about: float) -> float:
     return next(size * one for one in (1, 2, 5, 10) if size * one >= about * 0.999)
 
 
-def _ticks(axis: Axis, low: float, high: float) -> list[tuple[float, str]]:
+def _ticks(axis: Axis, low: float, high: float, whole: bool) -> list[tuple[float, str]]:
     if axis.scale == "time":
         return _clock(low, high)
+    if axis.scale == "log" and high - low > 0.8:
+        ones = (1, 2, 5) if high - low < 1.8 else (1, 3) if high - low < 3.2 else (1,)
+        powers = range(math.floor(low), math.ceil(high) + 1)
+        values = [one * 10.0**power for power in powers for one in ones]
+        return [(v, _short(v)) for v in values if low <= math.log10(v) <= high]
     if axis.scale == "log":
-        for ones in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
-            values = [
-                one * 10.0**power
-                for power in range(math.floor(low), math.ceil(high) + 1)
-                for one in ones
-                if low - 1e-9 <= math.log10(one * 10.0**power) <= high + 1e-9
-            ]
-            if len(values) >= 4:
-                break
-        return [(value, _short(value)) for value in values[:: max(1, len(values) // 7)]]
+        low, high = 10**low, 10**high
     step = _step((high - low) / 6)
+    if whole:
+        step = max(1.0, step)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [(n * step, _short(n * step)) for n in range(first, last + 1)]

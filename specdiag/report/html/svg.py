@@ -111,7 +111,7 @@ def _frame(
         out.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
         out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{words}</text>')
     middle = sum(y for y, _ in (up.ticks[0], up.ticks[-1])) / 2 if up.ticks else bottom
-    title = escape(visible(axis.title, 44))
+    title = escape(visible(axis.title, 38))
     out.append(
         f'<text class="axis" transform="translate(13 {middle:.1f}) rotate(-90)" '
         f'text-anchor="middle">{title}</text>'
