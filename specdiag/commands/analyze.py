@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdiag.commands import outputs
-from specdiag.commands.options import Baseline, MaybeHtml, Parsers, Paths, Rules
+from specdiag.commands import outputs, tokens
+from specdiag.commands.options import Baseline, MaybeHtml, Parsers, Paths, Rules, Tokenizer
 from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def analyze(
     paths: Paths, html: Html = REPORT, no_html: NoHtml = False, output: Output = None,
     fail_on: FailOn = None, require: Require = None, param: Param = None, rules: Rules = None,
     parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
+    tokenizer: Tokenizer = None,
 ) -> None:  # fmt: skip
     """Say what is wrong in logs and traces, with the lines that prove it.
 
@@ -58,13 +59,14 @@ def analyze(
     """
     settings = _settings(config, rules, parsers, param, require, fail_on)
     wanted = _wanted(output, None if no_html else html)
-    raise typer.Exit(_run(paths, wanted, settings, baseline or ""))
+    raise typer.Exit(_run(paths, wanted, settings, baseline or "", tokenizer))
 
 
 def check(
     paths: Paths, html: MaybeHtml = None, output: Output = None, fail_on: FailOn = None,
     require: Require = None, param: Param = None, rules: Rules = None,
     parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
+    tokenizer: Tokenizer = None,
 ) -> None:  # fmt: skip
     """The same for CI: exits with 1 when a finding is high or critical.
 
@@ -72,7 +74,7 @@ def check(
     """
     settings = _settings(config, rules, parsers, param, require, fail_on)
     settings.fail_on = settings.fail_on or "high"
-    raise typer.Exit(_run(paths, _wanted(output, html), settings, baseline or ""))
+    raise typer.Exit(_run(paths, _wanted(output, html), settings, baseline or "", tokenizer))
 
 
 def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
@@ -110,9 +112,12 @@ def _settings(
     return settings
 
 
-def _run(paths: list[str], wanted: list[Target], settings: Config, baseline: str) -> int:
+def _run(
+    paths: list[str], wanted: list[Target], settings: Config, baseline: str, tokenizer: Path | None
+) -> int:
     from specdiag import diagnosis, provenance, source
 
+    text_of = tokens.read(tokenizer)
     parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
     path = baseline if baseline and source.exists(baseline) else ""
     sources = source.find(paths, path)
@@ -129,7 +134,7 @@ def _run(paths: list[str], wanted: list[Target], settings: Config, baseline: str
     result.broken[:0] = broken
     for notice in (*result.notices, *result.broken):
         typer.echo(str(notice), err=True)
-    outputs.write(wanted, result, filled, origin)
+    outputs.write(wanted, result, filled, origin, text_of)
     return _exit_code(result, settings)
 
 

@@ -22,6 +22,10 @@ Rules = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with 
 
 MaybeHtml = Annotated[Path | None, typer.Option("--html", help="Write an HTML report, too.")]
 
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="tokenizer.json, or a folder that has one: text in trees."),
+]
 Baseline = Annotated[
     str | None,
     typer.Option(

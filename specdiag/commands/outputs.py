@@ -13,6 +13,8 @@ import typer
 from specdiag.errors import SpecdiagError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from specdiag.diagnosis import Diagnosis
     from specdiag.provenance import Provenance
     from specdiag.store import Store
@@ -67,8 +69,9 @@ def spare(wanted: list[Target], path: Path) -> None:
 
 
 def write(
-    wanted: list[Target], result: Diagnosis, store: Store | None, origin: Provenance | None
-) -> None:
+    wanted: list[Target], result: Diagnosis, store: Store | None, origin: Provenance | None,
+    tokens: Callable[[int], str] | None = None,
+) -> None:  # fmt: skip
     """Write the reports; tell the result where none of them is on standard output."""
     from specdiag import report
     from specdiag.report import files, terminal
@@ -82,7 +85,7 @@ def write(
 
             duckdb.write(Path(one.path), one.temporary, result, store, origin)
             continue
-        text = report.render(one.kind, result, store, origin)
+        text = report.render(one.kind, result, store, origin, tokens)
         if one.path == STDOUT:
             typer.echo(text, nl=not text.endswith("\n"))
         else:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from specdiag.commands import outputs
-from specdiag.commands.options import MaybeHtml
+from specdiag.commands import outputs, tokens
+from specdiag.commands.options import MaybeHtml, Tokenizer
 
 
 def report(
@@ -20,6 +20,7 @@ def report(
         list[str] | None,
         typer.Option(metavar="KIND=PATH", help="Write json, markdown or html; PATH - is stdout."),
     ] = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Make reports from a saved result, without the logs.
 
@@ -35,4 +36,4 @@ def report(
     found = saved.load(file)
     for notice in (*found.diagnosis.notices, *found.diagnosis.broken):
         typer.echo(str(notice), err=True)
-    outputs.write(wanted, found.diagnosis, found.store, found.provenance)
+    outputs.write(wanted, found.diagnosis, found.store, found.provenance, tokens.read(tokenizer))

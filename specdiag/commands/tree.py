@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from specdiag import trees
-from specdiag.commands.options import Parsers, Paths, traced
-from specdiag.errors import Notice, SpecdiagError, reason
+from specdiag.commands import tokens
+from specdiag.commands.options import Parsers, Paths, Tokenizer, traced
+from specdiag.errors import Notice, SpecdiagError
 
 if TYPE_CHECKING:
     from specdiag.store import Store
@@ -23,9 +22,7 @@ def tree(
     step: Annotated[int | None, typer.Option(help="Number of the step in its request.")] = None,
     request: Annotated[str | None, typer.Option(help="Name of the request.")] = None,
     run: Annotated[str | None, typer.Option(help="Name of the run, where there are more.")] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="tokenizer.json, or a folder that has one.")
-    ] = None,
+    tokenizer: Tokenizer = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every node.")] = False,
     parsers: Parsers = None,
 ) -> None:
@@ -35,7 +32,7 @@ def tree(
     """
     from specdiag.report import drawing
 
-    text_of = read_tokenizer(tokenizer) if tokenizer else None
+    text_of = tokens.read(tokenizer)
     with traced(paths, parsers) as filled:
         found, notice = find(filled, step, request, run)
     if notice:
@@ -117,32 +114,3 @@ def _absent(filled: Store, step: int | None, request: str | None, run: str | Non
     return SpecdiagError(
         f"there is no step {step}", "--step", f"there are steps {row['first']} to {row['last']}"
     )
-
-
-def read_tokenizer(path: Path) -> Callable[[int], str]:
-    """Token ids to text by a `tokenizer.json`; ids that it does not know have no text.
-
-    Raises SpecdiagError if it cannot be read, or the package for it is not installed.
-    """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise SpecdiagError(
-            "tokenizers is not installed", "--tokenizer",
-            "pip install tokenizers, or draw the step without it",
-        ) from None  # fmt: skip
-    file = path / "tokenizer.json" if path.is_dir() else path
-    if not file.is_file():
-        raise SpecdiagError("no such tokenizer", str(file), "name a tokenizer.json, or its folder")
-    try:
-        backend = Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises nothing narrower
-        raise SpecdiagError(
-            f"the tokenizer cannot be read: {reason(error)}", str(file), "copy the file again"
-        ) from None
-
-    def text(token: int) -> str:
-        known = 0 <= token < 2**32 and backend.id_to_token(token) is not None
-        return str(backend.decode([token], skip_special_tokens=False)) if known else ""
-
-    return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from specdiag.figure import Figure, Series
 
@@ -21,6 +22,7 @@ class Dressed:
     slot: int  # of the palette
     dash: int  # of a line
     hidden: bool  # at first: there are more runs than colours
+    breaks: frozenset[int] = frozenset()  # rows that a line does not lead to: idle time is between
 
 
 def dress(figure: Figure, runs: Sequence[str]) -> list[Dressed]:
@@ -33,6 +35,10 @@ def dress(figure: Figure, runs: Sequence[str]) -> list[Dressed]:
     slots = {run: place % SLOTS for place, run in enumerate(runs)}
     if len({slots.get(run, 0) for run in here}) < min(len(here), SLOTS):
         slots = {run: place % SLOTS for place, run in enumerate(here)}
+    shades = [
+        (start, end) for one in figure.series if one.draw == "shade"
+        for start, end in zip(one.x, one.high, strict=True) if end is not None
+    ]  # fmt: skip
     found = []
     for one in figure.series:
         name = one.name or one.run or ""
@@ -43,7 +49,7 @@ def dress(figure: Figure, runs: Sequence[str]) -> list[Dressed]:
                 one, name,
                 _slot(one, slots, names, by_run),
                 lines.index(one.name) % DASHES if one.draw == "line" else 0,
-                by_run and one.run in here[SLOTS:],
+                by_run and one.run in here[SLOTS:], _breaks(one, shades),
             )
         )  # fmt: skip
     return found
@@ -53,3 +59,18 @@ def _slot(one: Series, slots: dict[str, int], names: list[str], by_run: bool) ->
     if one.run is None and one.draw in ("point", "line"):
         return NEUTRAL
     return slots.get(one.run or "", 0) if by_run else names.index(one.name) % SLOTS
+
+
+def _breaks(one: Series, shades: Sequence[tuple[float, float]]) -> frozenset[int]:
+    """Where a line would cross a shade from end to end, as if something had been measured there."""
+    if one.draw != "line" or not shades:
+        return frozenset()
+    starts = sorted(shades)
+    found = set()
+    at = 0
+    for row, (x, following) in enumerate(pairwise(one.x), 1):
+        while at < len(starts) and starts[at][0] < x:
+            at += 1
+        if at < len(starts) and starts[at][1] <= following:
+            found.add(row)
+    return frozenset(found)

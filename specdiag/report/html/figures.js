@@ -50,9 +50,11 @@
           made.push({ ...place, type: "scatter", mode: "lines", x: [...low, ...back], y: [...one.low, ...[...one.high].reverse()],
             fill: "toself", fillcolor: faint(colour, .16), line: { width: 0 }, hoverinfo: "skip", showlegend: false });
         }
-        const trace = { ...place, type: "scatter", x: at(one.x), y: one.y, mode: one.draw === "line" ? "lines" : "markers",
+        const gaps = new Set(one.breaks);  // a point without a value breaks a line
+        const open = (values, filled) => values.flatMap((value, n) => (gaps.has(n) ? [filled ? value : null, value] : [value]));
+        const trace = { ...place, type: "scatter", x: open(at(one.x), true), y: open(one.y, false), mode: one.draw === "line" ? "lines" : "markers",
           line: { color: colour, width: 2, dash: DASHES[one.dash] }, marker: { color: colour, size: one.x.length > 60 ? 4 : 8, opacity: one.x.length > 60 ? .6 : .9 },
-          showlegend: !told.has(one.name), text: one.label?.map(plain), hovertemplate: `%{x}<br>%{y}${one.label ? "<br>%{text}" : ""}` };
+          showlegend: !told.has(one.name), text: one.label && open(one.label.map(plain), true), hovertemplate: `%{x}<br>%{y}${one.label ? "<br>%{text}" : ""}` };
         if (one.draw === "point" && one.low) {
           trace.error_y = { type: "data", symmetric: false, array: one.high.map((v, n) => v - one.y[n]), arrayminus: one.low.map((v, n) => one.y[n] - v), color: colour, thickness: 1.5, width: 3 };
         }

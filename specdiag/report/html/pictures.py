@@ -203,6 +203,8 @@ def _columns(each: Dressed) -> dict[str, Any]:
         column = getattr(series, key)
         if any(value is not None for value in column):
             data[key] = [visible(v, 120) if isinstance(v, str) else v for v in column]
+    if each.breaks:
+        data["breaks"] = sorted(each.breaks)
     if series.flags:
         data["flags"] = {str(n): names for n, names in series.flags.items()}
     return data

@@ -150,7 +150,10 @@ def _drawn(one: Dressed, across: Scale, up: Scale, right: float) -> list[str]:
             there = " ".join(f"{x:.1f},{low:.1f}" for x, low, _ in bounds)
             back = " ".join(f"{x:.1f},{high:.1f}" for x, _, high in reversed(bounds))
             out.append(f'<polygon class="band s{one.slot}" points="{there} {back}"/>')
-        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+        path, last = "", 0
+        for n, (x, y) in zip(rows, points, strict=True):
+            broken = not path or any(row in one.breaks for row in range(last + 1, n + 1))
+            path, last = f"{path}{'M' if broken else 'L'}{x:.1f} {y:.1f}", n
         out.append(f'<path class="line s{one.slot} d{one.dash}" d="{path}"/>')
     else:
         bars = "".join(f"M{x:.1f} {low:.1f}V{high:.1f}" for x, low, high in bounds)
