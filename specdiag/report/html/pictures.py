@@ -33,7 +33,7 @@ def pictures(
         made.append({
             "id": f"figure-{name}", "title": one.title, "tells": one.tells, "sql": one.sql,
             "svg": svg.draw(one, dressed), "legend": _legend(dressed),
-            "heads": _heads(one), "rows": _rows(one, dressed),
+            "heads": _heads(one), "rows": rows(one, dressed),
             "notes": _notes(one, dressed), "findings": one.findings,
             "data": _data(one, dressed, ids, titles, f"figure-{name}"),
         })  # fmt: skip
@@ -111,7 +111,7 @@ def _heads(one: Figure) -> list[str]:
     ]
 
 
-def _rows(one: Figure, dressed: Sequence[Dressed]) -> list[list[str]]:
+def rows(one: Figure, dressed: Sequence[Dressed]) -> list[list[str]]:
     found: list[list[str]] = []
     data = [each for each in dressed if each.series.draw in ("point", "line", "bar")]
     most = max(4, min(ROWS, TABLE // max(1, len(data))))

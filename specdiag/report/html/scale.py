@@ -38,7 +38,7 @@ def scale(
     if axis.scale == "log":
         low, high = math.log10(low), math.log10(high)
     whole = axis.scale == "linear" and all(float(value).is_integer() for value in values)
-    if high <= low:
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
         room = abs(low) / 2 or 1.0
         low, high = (low - 0.3, high + 0.3) if axis.scale == "log" else (low - room, high + room)
     if padded:
@@ -73,7 +73,8 @@ def _ticks(axis: Axis, low: float, high: float, whole: bool) -> list[tuple[float
         ones = (1, 2, 5) if high - low < 1.8 else (1, 3) if high - low < 3.2 else (1,)
         powers = range(math.floor(low), math.ceil(high) + 1)
         values = [one * 10.0**power for power in powers for one in ones]
-        return [(v, _short(v)) for v in values if low <= math.log10(v) <= high]
+        inside = [value for value in values if low <= math.log10(value) <= high]
+        return [(value, _short(value)) for value in inside[:: math.ceil(len(inside) / 9)]]
     if axis.scale == "log":
         low, high = 10**low, 10**high
     step = _step((high - low) / 6)
