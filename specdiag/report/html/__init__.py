@@ -68,6 +68,7 @@ def _page(
         for name in one["findings"]:
             marked[name].append((one["id"], one["title"]))
     decided, applying = text.coverage(diagnosis)
+    top = _top(groups)
     return filters.environment().get_template("page.html.jinja").render(
         version=__version__, allowed=hashes, style=Markup(style),
         packed={name: Markup(one) for name, one in packed.items()},
@@ -75,7 +76,7 @@ def _page(
         verdict=text.verdict(diagnosis), tone=_tone(diagnosis),
         decided=f"decidable: {decided:,} of {text.count(applying, 'rule')}" if applying else "",
         switch_on=text.to_switch_on(diagnosis),
-        top=[one for one in groups if one.first.severity != "info"][:SUMMARY],
+        top=top[:SUMMARY], more_kinds=len(top[SUMMARY:]),
         headings=table.runs_table(diagnosis, [])[0],
         runs=shown, more_runs=more, notes=_notes(diagnosis),
         groups=groups, ids=ids, marked=marked, most=most,
@@ -87,6 +88,16 @@ def _page(
         configuration=_configuration(origin) if origin else [], stored=store is not None,
         folded=FOLDED,
     )  # fmt: skip
+
+
+def _top(groups: list[text.Group]) -> list[tuple[text.Group, int]]:
+    """The kinds of findings that the first screen names, and on how many runs."""
+    found: dict[str, tuple[text.Group, set[str]]] = {}
+    for one in groups:
+        if one.first.severity != "info":
+            runs_of = found.setdefault(one.first.rule.name, (one, set()))[1]
+            runs_of.update(finding.run for finding in one.findings)
+    return [(one, len(names)) for one, names in found.values()]
 
 
 def _tone(diagnosis: Diagnosis) -> str:

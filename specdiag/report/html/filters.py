@@ -33,7 +33,7 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "prose": _prose, "figure": text.figure, "named": text.named, "things": text.count,
         "severities": text.severities, "by_file": _by_file, "compact": _compact,
-        "share": text.share, "drawn": _drawn, "code": _code, "sides": sides.sides,
+        "share": text.share, "drawn": _drawn, "code": code, "sides": sides.sides,
     }  # fmt: skip
     made.globals["quoted"] = partial(quote.line, limit=LONGEST)
     made.globals["commands"] = _commands
@@ -53,7 +53,7 @@ def _prose(words: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))
 
 
-def _code(sql: str, params: Mapping[str, Any] | None = None) -> Markup:
+def code(sql: str, params: Mapping[str, Any] | None = None) -> Markup:
     """SQL as `specdiag query` takes it: without its header, thresholds in place."""
     lines = sql.splitlines()
     while lines and (lines[0].startswith("--") or not lines[0].strip()):
