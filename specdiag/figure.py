@@ -74,6 +74,8 @@ class Figure:
     series: list[Series]
     sql: str
     left_out: list[str] = field(default_factory=list)  # runs and panels that are not drawn
+    kind: str = ""  # name of the sketch
+    panel: str = ""  # which one of that kind, where there are several
 
     @property
     def thinned(self) -> bool:
@@ -178,6 +180,7 @@ def draw(
             parts={part: axis for part, axis in sketch.parts.items()
                    if any(one.part == part and one.draw in DATA for one in groups)},
             stack=sketch.stack, series=[made[one] for one in groups], sql=sketch.sql,
+            kind=sketch.name, panel=name,
             left_out=sorted({one.run for one in panels[name] if one not in made and one.run})
             + ([other for other in names if other not in chosen] if nth == 0 else []),
         )

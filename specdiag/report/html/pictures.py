@@ -16,6 +16,7 @@ from specdiag.report.text import count, figure, named, visible
 from specdiag.store import Store
 
 ROWS = 24  # of a series in the table; a longer one is told in as many stretches
+PANELS = 2  # of a kind that are shown before the rest is folded
 TABLE = 240  # rows of a table
 
 
@@ -31,13 +32,24 @@ def pictures(
         name = _slug(one.name, taken)
         titles = {found.id: found.rule.title for found in diagnosis.findings}
         made.append({
-            "id": f"figure-{name}", "title": one.title, "tells": one.tells, "sql": one.sql,
+            "id": f"figure-{name}", "kind": one.kind, "panel": one.panel,
+            "title": one.title, "tells": one.tells, "sql": one.sql,
             "svg": svg.draw(one, dressed), "legend": _legend(dressed),
             "heads": _heads(one), "rows": rows(one, dressed),
             "notes": _notes(one, dressed), "findings": one.findings,
             "data": _data(one, dressed, ids, titles, f"figure-{name}"),
         })  # fmt: skip
     return made
+
+
+def grouped(
+    made: Sequence[dict[str, Any]],
+) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """Pictures by kind: those that are shown, and those that are folded behind them."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for one in made:
+        kinds.setdefault(one["kind"], []).append(one)
+    return [(some[:PANELS], some[PANELS:]) for some in kinds.values()]
 
 
 def ranked(diagnosis: Diagnosis) -> list[str]:
