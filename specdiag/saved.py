@@ -268,7 +268,13 @@ def _rule(one: Record) -> Rule:
         applies=one.text("applies"), enable=one.text("enable"), explains=one.texts("explains"),
         faults=one.texts("faults"), params=one.free("params"), formula=one.text("formula"),
         unlike=one.texts("unlike"), causes=_causes(one), reports=one.texts("reports"),
+        sides=_sides(one),
     )  # fmt: skip
+
+
+def _sides(one: Record) -> dict[str, str]:
+    sides = one.record("sides")
+    return {label: sides.text(label) for label in sides.data}
 
 
 def _installed(one: Record, findings: list[Record], results: list[Decision]) -> list[Rule]:

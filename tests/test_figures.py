@@ -244,7 +244,7 @@ def test_every_identity_of_a_trace_is_on_the_line(load, tmp_path):
     path.write_text(correct.lines(records))
     pictures = drawn(load(path))
     lengths = [len(one["accepted"]) for one in records if one["record"] == "step"]
-    depth = series(pictures["depth_against_commit"], "agrees")
+    depth = series(pictures["depth_against_commit"], "on the line")
     assert all(c == a + 1 for a, c in zip(depth.x, depth.y, strict=True))
     shares = series(pictures["commit_histogram"])
     counted = Counter(lengths)
@@ -263,13 +263,21 @@ def test_contradictions_stand_off_the_line_and_are_flagged(diagnose, load):
     store = load(path)
     found = diagnose(path)
     pictures = drawn(store, proofs(found, store))
-    odd = series(pictures["depth_against_commit"], "cannot be true")
+    odd = series(pictures["depth_against_commit"], "off the line")
     assert set(odd.x) == {7.0} and all(1.9 < y < 2.1 for y in odd.y)
     assert any(
         name.startswith("depth_contradicts_commit")
         for names in odd.flags.values()
         for name in names
     )
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SAMPLES.glob("healthy*trace*.jsonl")), ids=lambda path: path.name
+)
+def test_a_last_step_that_is_cut_short_stands_nowhere(load, path):
+    picture = drawn(load(path))["depth_against_commit"]
+    assert {one.name for one in picture.series} == {"on the line", "C = A + 1"}
 
 
 def test_the_exponent_is_that_of_the_rule(diagnose, load):

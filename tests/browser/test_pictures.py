@@ -23,6 +23,7 @@ def pictures(page_of: Callable[..., Page]) -> Callable[..., list[Locator]]:
     def pictures(*paths: Path, **options: object) -> list[Locator]:
         page = page_of(*paths, **options)
         assert page.locator("figure.picture").count()
+        page.evaluate("document.querySelectorAll('details.rest').forEach(one => one.open = true)")
         return page.locator("figure.picture").all()
 
     return pictures

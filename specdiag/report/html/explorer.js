@@ -240,6 +240,7 @@
     const lost = tree.rows - tree.depth.size;
     body.replaceChildren(head(step), tables, ...(tree.rows > WHOLE ? [all] : []), scroll, legend(step, tree),
       ...(lost > 0 ? [make("p", {}, `${counted(lost, "row")} not below the root: see the table.`)] : []), nodes(step, tree));
+    for (const one of tables.children) if (one.scrollWidth > one.clientWidth) one.tabIndex = 0; // keys push it
   }
 
   function choose(index, words = "") {
