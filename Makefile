@@ -19,7 +19,7 @@ demo: $(VENV)/.demo
 	$(BIN)/specdiag analyze sample_logs/founding-* sample_logs/walk_stopped_early.jsonl sample_logs/healthy*
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadscope
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
