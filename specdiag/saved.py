@@ -262,7 +262,9 @@ def _rule(one: Record) -> Rule:
         raise ValueError(f"{one.where}.severity is none of {', '.join(SEVERITIES)}")
     return Rule(
         name=one.text("name"), path=Path(one.text("path")), sql=one.text("sql"),
-        title=one.text("title"), severity=severity, why=one.text("why"), fix=one.texts("fix"),
+        title=one.text("title"), severity=severity,
+        family=one.text("family") if "family" in one.data else "",
+        why=one.text("why"), fix=one.texts("fix"),
         needs={table: needs.texts(table) for table in needs.data},
         enough={table: enough.whole(table) for table in enough.data},
         applies=one.text("applies"), enable=one.text("enable"), explains=one.texts("explains"),
