@@ -60,7 +60,7 @@ def nearest(name: str, known: Iterable[str], otherwise: str, most: int = 2) -> s
     """The names that are likeliest meant, as help; `otherwise` where none is like it."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=most)
+    near = difflib.get_close_matches(name, list(known), n=most, cutoff=0.7)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
