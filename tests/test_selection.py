@@ -42,7 +42,9 @@ def test_every_family_has_a_rule():
 
 def test_a_family_that_does_not_exist_is_named(tmp_path):
     path = tmp_path / "mine.sql"
-    path.write_text(RULES[0].read_text().replace('family   = "acceptance"', 'family = "acceptence"'))
+    path.write_text(
+        RULES[0].read_text().replace('family   = "acceptance"', 'family = "acceptence"')
+    )
     with pytest.raises(SpecdiagError, match="family 'acceptence' is none of acceptance, tree"):
         header.load(path)
 
