@@ -23,7 +23,12 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; the same text for the same input."""
-    text = json.dumps(document(diagnosis), ensure_ascii=False, indent=1, allow_nan=False)
+    return dumps(document(diagnosis))
+
+
+def dumps(made: dict[str, Any]) -> str:
+    """JSON in which nothing is invisible, and nothing moves what stands around it."""
+    text = json.dumps(made, ensure_ascii=False, indent=1, allow_nan=False)
     return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
 
 
@@ -86,6 +91,8 @@ def _finding(finding: Finding, longest: int) -> dict[str, Any]:
         ],
         "fix": list(finding.rule.fix),
         "explained_by": finding.explained_by,
+        "accepted": finding.accepted
+        and {"date": finding.accepted.date, "reason": finding.accepted.reason},
     }
 
 
