@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdiag.commands import outputs, tokens
+from specdiag.commands import ci, outputs, tokens
 from specdiag.commands.options import Baseline, MaybeHtml, Parsers, Paths, Rules, Tokenizer
 from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
 
@@ -29,7 +30,8 @@ Output = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND=PATH",
-        help="Also write json, markdown, html or duckdb; PATH - is stdout.",
+        help="Also write html, json, markdown, junit, sarif, github, gitlab, openmetrics, duckdb; "
+        "PATH - is stdout.",
     ),
 ]
 FailOn = Annotated[
@@ -41,6 +43,9 @@ Require = Annotated[
 ]
 Param = Annotated[
     list[str] | None, typer.Option(metavar="RULE.NAME=VALUE", help="Set a threshold of a rule.")
+]
+NoCi = Annotated[
+    bool, typer.Option("--no-ci", help="Say nothing more on GitHub or GitLab; or SPECDIAG_NO_CI=1.")
 ]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Instead of ./specdiag.toml.")]
 
@@ -66,15 +71,18 @@ def check(
     paths: Paths, html: MaybeHtml = None, output: Output = None, fail_on: FailOn = None,
     require: Require = None, param: Param = None, rules: Rules = None,
     parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
-    tokenizer: Tokenizer = None,
+    tokenizer: Tokenizer = None, no_ci: NoCi = False,
 ) -> None:  # fmt: skip
     """The same for CI: exits with 1 when a finding is high or critical.
+
+    On GitHub Actions it also annotates and writes the step's summary.
 
     Example: specdiag check sample_logs/healthy*
     """
     settings = _settings(config, rules, parsers, param, require, fail_on)
     settings.fail_on = settings.fail_on or "high"
-    raise typer.Exit(_run(paths, _wanted(output, html), settings, baseline or "", tokenizer))
+    wanted = _wanted(output, html)
+    raise typer.Exit(_run(paths, wanted, settings, baseline or "", tokenizer, in_ci=not no_ci))
 
 
 def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
@@ -113,8 +121,9 @@ def _settings(
 
 
 def _run(
-    paths: list[str], wanted: list[Target], settings: Config, baseline: str, tokenizer: Path | None
-) -> int:
+    paths: list[str], wanted: list[Target], settings: Config, baseline: str,
+    tokenizer: Path | None, in_ci: bool = False,
+) -> int:  # fmt: skip
     from specdiag import diagnosis, provenance, source
 
     text_of = tokens.read(tokenizer)
@@ -134,7 +143,8 @@ def _run(
     result.broken[:0] = broken
     for notice in (*result.notices, *result.broken):
         typer.echo(str(notice), err=True)
-    outputs.write(wanted, result, filled, origin, text_of)
+    with ci.told(result, wanted) if in_ci else nullcontext():
+        outputs.write(wanted, result, filled, origin, text_of)
     return _exit_code(result, settings)
 
 
