@@ -58,8 +58,7 @@ def alarms(diagnosis: Diagnosis) -> list[Alarm]:
         path, line = files.get(finding.run, finding.run), 1
         if finding.evidence:
             path, line = finding.evidence[0].path, finding.evidence[0].line
-        shown = visible(str(path), LONGEST_PATH)
-        found.append(Alarm(finding, following[finding.id], mark, shown, max(1, line)))
+        found.append(Alarm(finding, following[finding.id], mark, place(path), max(1, line)))
     return found
 
 
@@ -67,6 +66,14 @@ def _root(name: str, parents: dict[str, str | None], roots: set[str]) -> str:
     while name not in roots:
         name = parents[name] or ""
     return name
+
+
+def place(path: str) -> str:
+    """A path as services want it: no ./ in front."""
+    shown = visible(path, LONGEST_PATH)
+    while shown.startswith("./"):
+        shown = shown[2:].lstrip("/")
+    return shown or "."
 
 
 def title(finding: Finding) -> str:

@@ -46,12 +46,14 @@ def render(diagnosis: Diagnosis) -> str:
     for run in diagnosis.runs:
         suite = _suite(root, run)
         for name, decision in sorted(results[run.name].items()):
-            if decision.result != "not applicable":
+            key = run.name, name
+            if decision.result != "not applicable" or key in causes or key in follows:
                 case = SubElement(
                     suite, "testcase", classname=visible(run.name, NAME), name=visible(name, NAME)
                 )
-                key = run.name, name
-                _outcome(case, decision, causes[key], follows.get(key), enable.get(name, ""))
+                _outcome(
+                    case, decision, causes.get(key, []), follows.get(key), enable.get(name, "")
+                )
         _count(suite)
     if diagnosis.broken or diagnosis.notices:
         _own(root, diagnosis)

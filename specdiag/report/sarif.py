@@ -14,7 +14,7 @@ from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
 from specdiag.errors import Notice
 from specdiag.report import markdown, quote, text
-from specdiag.report.alarms import LEVELS, LONGEST_PATH, PROSE, Alarm, alarms, message, title
+from specdiag.report.alarms import LEVELS, PROSE, Alarm, alarms, message, place, title
 from specdiag.report.json import written
 from specdiag.report.text import visible
 from specdiag.rule import Rule
@@ -124,7 +124,7 @@ def _message(alarm: Alarm) -> Iterator[str]:
 
 def _location(finding: Finding, one: Evidence) -> dict[str, Any]:
     region = {"startLine": max(1, one.line), "snippet": {"text": quote.line(finding, one)}}
-    return _place(visible(one.path, LONGEST_PATH), region)
+    return _place(place(one.path), region)
 
 
 def _place(path: str, region: dict[str, Any]) -> dict[str, Any]:
