@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specdiag.diagnosis import Diagnosis
 from specdiag.report.alarms import alarms, message, title
-from specdiag.report.json import written
+from specdiag.report.json import dumps
 from specdiag.report.text import visible
 
 SEVERITY = {
@@ -14,7 +14,7 @@ SEVERITY = {
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; no two entries have the same fingerprint."""
-    return written([
+    return dumps([
         {
             "description": f"{title(alarm.finding)}: {message(alarm.finding)}",
             "check_name": visible(alarm.finding.rule.name),

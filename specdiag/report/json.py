@@ -25,12 +25,12 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; the same text for the same input."""
-    return written(document(diagnosis))
+    return dumps(document(diagnosis))
 
 
-def written(value: Any) -> str:
-    """A value as JSON with no character in it that shows nothing or moves its neighbours."""
-    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+def dumps(made: Any) -> str:
+    """JSON in which nothing is invisible, and nothing moves what stands around it."""
+    text = json.dumps(made, ensure_ascii=False, indent=1, allow_nan=False)
     return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
 
 

@@ -15,7 +15,7 @@ from specdiag.diagnosis import Diagnosis, Evidence, Finding
 from specdiag.errors import Notice
 from specdiag.report import markdown, quote, text
 from specdiag.report.alarms import LEVELS, PROSE, Alarm, alarms, message, place, title
-from specdiag.report.json import written
+from specdiag.report.json import dumps
 from specdiag.report.text import visible
 from specdiag.rule import Rule
 
@@ -48,7 +48,7 @@ def render(diagnosis: Diagnosis) -> str:
         "invocations": [_invocation(diagnosis, len(found))],
         "results": [_result(one, places[one.finding.rule.name]) for one in found[:RESULTS]],
     }
-    return written({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 # Rules
