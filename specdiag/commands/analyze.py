@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdiag.commands import diagnosing, outputs, tokens
+from specdiag.commands import ci, diagnosing, outputs, tokens
 from specdiag.commands.options import (
     Baseline,
     ConfigFile,
@@ -37,7 +38,8 @@ Output = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KIND=PATH",
-        help="Also write json, markdown, html or duckdb; PATH - is stdout.",
+        help="Also write html, json, markdown, junit, sarif, github, gitlab, openmetrics, duckdb; "
+        "PATH - is stdout.",
     ),
 ]
 FailOn = Annotated[
@@ -45,6 +47,9 @@ FailOn = Annotated[
     typer.Option(help="Exit with 1 for findings of this severity or worse (or: never)."),
 ]
 ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Never exit with 1 for findings.")]
+NoCi = Annotated[
+    bool, typer.Option("--no-ci", help="Say nothing more on GitHub or GitLab; or SPECDIAG_NO_CI=1.")
+]
 
 
 def analyze(
@@ -71,10 +76,12 @@ def check(
     exit_zero: ExitZero = False, require: Require = None, select: Select = None,
     ignore: Ignore = None, param: Param = None, rules: Rules = None, parsers: Parsers = None,
     config: ConfigFile = None, baseline: Baseline = None, tokenizer: Tokenizer = None,
+    no_ci: NoCi = False,
 ) -> None:  # fmt: skip
     """The same for CI: exits with 1 when a finding is high or critical.
 
-    Findings that are accepted do not count: see `specdiag baseline`.
+    Findings that are accepted do not count: see `specdiag baseline`. On GitHub Actions it also
+    annotates and writes the step's summary.
 
     Example: specdiag check sample_logs/healthy*
     """
@@ -82,7 +89,7 @@ def check(
         config, rules, parsers, param, require, fail_on, select, ignore
     )
     settings.fail_on = settings.fail_on or "high"
-    code = _run(paths, _wanted(output, html), settings, baseline, tokenizer)
+    code = _run(paths, _wanted(output, html), settings, baseline, tokenizer, in_ci=not no_ci)
     raise typer.Exit(0 if exit_zero and code == FINDINGS else code)
 
 
@@ -94,7 +101,7 @@ def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
 
 def _run(
     paths: list[str], wanted: list[Target], settings: Config, baseline: list[str] | None,
-    tokenizer: Path | None,
+    tokenizer: Path | None, in_ci: bool = False,
 ) -> int:  # fmt: skip
     from specdiag import accepted
 
@@ -102,7 +109,8 @@ def _run(
     known = diagnosing.baselines(baseline)
     made = diagnosing.diagnose(paths, settings, known.against, wanted)
     accepted.mark(made.result.findings, known.accepted)
-    outputs.write(wanted, made.result, made.store, made.origin, text_of)
+    with ci.told(made.result, wanted) if in_ci else nullcontext():
+        outputs.write(wanted, made.result, made.store, made.origin, text_of)
     return _exit_code(made.result, settings)
 
 

@@ -18,7 +18,10 @@ def report(
     html: MaybeHtml = None,
     output: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND=PATH", help="Write json, markdown or html; PATH - is stdout."),
+        typer.Option(
+            metavar="KIND=PATH",
+            help="Write any kind that `specdiag check` writes, but duckdb; PATH - is stdout.",
+        ),
     ] = None,
     tokenizer: Tokenizer = None,
 ) -> None:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from specdiag.provenance import Provenance
     from specdiag.store import Store
 
-TEXTS = ("json", "markdown", "html")
+TEXTS = (
+    "json", "markdown", "html", "junit", "sarif", "github", "gitlab", "openmetrics",
+)  # fmt: skip
 KINDS = (*TEXTS, "duckdb")  # which is a database: its module has `write`
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 from specdiag import __version__
@@ -14,6 +15,7 @@ from specdiag.report import drawing
 from specdiag.report.text import INVISIBLE, coverage, notices, to_switch_on
 
 SCHEMA = 1
+FILE = Path(__file__).with_name("schema.json")  # what is written, as a JSON Schema
 STEP = ("source", "line", *drawing.COLUMNS)  # columns of a step that a finding tells of
 LONGEST = 2000  # characters of a quoted line; path and line say where the whole of it is
 
@@ -26,7 +28,7 @@ def render(diagnosis: Diagnosis) -> str:
     return dumps(document(diagnosis))
 
 
-def dumps(made: dict[str, Any]) -> str:
+def dumps(made: Any) -> str:
     """JSON in which nothing is invisible, and nothing moves what stands around it."""
     text = json.dumps(made, ensure_ascii=False, indent=1, allow_nan=False)
     return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from specdiag import __version__
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
 from specdiag.report import drawing, quote, table, text
 from specdiag.report.text import Group, visible
 
-ROWS = 40  # runs that are listed; a comment on GitHub holds 65,536 characters
+LIMIT = 65_000  # characters; a comment on GitHub holds 65,536
+ROWS = 40  # runs that are listed
 SHOWN = 10  # findings of one kind, or consequences, that are told in full
 
 _SPECIAL = re.compile(r"[\\`*\[\]~|]|(?<!\w)_|_(?!\w)")
@@ -20,29 +21,68 @@ _START = re.compile(r"^(\d*)([#+=-](?!\d)|(?<=\d)[.)](?=\s|$))")
 _MENTION = re.compile(r"@(?=\w)")
 
 
-def render(diagnosis: Diagnosis) -> str:
-    """The diagnosis, log text escaped."""
+def render(diagnosis: Diagnosis, limit: int = LIMIT, size: Callable[[str], int] = len) -> str:
+    """The diagnosis, log text escaped, its `size` at most `limit`.
+
+    Whole findings are left out from the end, then whole entries below them, and that is said.
+    """
+    opening = _opening(diagnosis, limit // 4, size)
+    closing = f"specdiag {__version__}\n"
+    told = text.groups(diagnosis)
+    below = [*_not_decided(diagnosis), *_counts(diagnosis), *_not_read(diagnosis)]
+    room = limit - size(opening) - size(closing) - 4000  # for headings, and what is left out
+    reserved = min(sum(map(size, below)), room // 4)
+    groups = _fitting(("\n".join([*_group(one), "", ""]) for one in told), room - reserved, size)
+    room -= sum(map(size, groups))
+    parts = [opening]
+    if told:
+        parts += ["## Findings\n\n", *groups, _left_out(told[len(groups) :])]
+    entries = _fitting(below, room, size)
+    parts += entries
+    if rest := len(below) - len(entries):
+        parts.append(f"\nand {text.count(rest, 'more entry', 'more entries')}\n\n")
+    return "".join([*parts, closing])
+
+
+def _fitting(parts: Iterable[str], room: int, size: Callable[[str], int]) -> list[str]:
+    """The first parts, as far as there is room for them."""
+    kept: list[str] = []
+    for part in parts:
+        room -= size(part)
+        if room < 0:
+            break
+        kept.append(part)
+    return kept
+
+
+def _opening(diagnosis: Diagnosis, limit: int, size: Callable[[str], int]) -> str:
     lines = ["# specdiag", "", f"**{_plain(text.verdict(diagnosis))}**", ""]
     if head := text.head(diagnosis):
-        lines += [_plain(head), ""]
-    if diagnosis.runs:
-        lines += ["## Runs", "", *_runs(diagnosis), ""]
-    told = text.groups(diagnosis)
-    if told:
-        lines += ["## Findings", ""]
-        for group in told:
-            lines += [*_group(group), ""]
-    lines += _without_finding(diagnosis)
-    lines.append(f"specdiag {__version__}")
-    return "\n".join(lines) + "\n"
+        lines += [_plain(visible(head, 1000)), ""]
+    top = "\n".join([*lines, ""])
+    rows, runs = ROWS, ""
+    while diagnosis.runs and rows:
+        runs = "\n".join(["## Runs", "", *_runs(diagnosis, rows), "", ""])
+        if size(top) + size(runs) <= limit:
+            break
+        rows //= 2
+    return top + runs if rows else top
 
 
-def _runs(diagnosis: Diagnosis) -> Iterator[str]:
+def _left_out(groups: list[Group]) -> str:
+    if not groups:
+        return ""
+    number = sum(len(one.findings) for one in groups)
+    names = _names(list(dict.fromkeys(visible(one.first.rule.name, 80) for one in groups)))
+    return f"**{text.count(number, 'more finding')} left out here**, to be short: {names}\n\n"
+
+
+def _runs(diagnosis: Diagnosis, most: int) -> Iterator[str]:
     said = table.run_verdicts(diagnosis)
     shown = diagnosis.runs
-    if len(shown) > ROWS:
+    if len(shown) > most:
         quiet = [run for run in shown if said[run.name] == "ok"]
-        shown = ([run for run in shown if said[run.name] != "ok"] + quiet)[:ROWS]
+        shown = ([run for run in shown if said[run.name] != "ok"] + quiet)[:most]
     headings, rows = table.runs_table(diagnosis, shown)
     yield _row(headings)
     yield _row(["---", "---", "---:", "---:", "---:", "---:", "---"])
@@ -121,30 +161,39 @@ def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
         yield f"- and {len(rest):,} more, on {_names(sorted({one.run for one in rest}))}"
 
 
-def _without_finding(diagnosis: Diagnosis) -> Iterator[str]:
-    if undecided := text.open_rules(diagnosis):
-        yield from ("## Not decided", "")
-        for one in undecided:
-            how = f" To decide it: {prose(one.rule.enable)}." if one.rule.enable else ""
-            yield f"- **{prose(one.rule.title)}** ({code(one.rule.name)}).{how}"
-            for lack, names in one.reasons[:SHOWN]:
-                yield f"  - {_plain(lack)}: {_names(names)}"
-            if len(one.reasons) > SHOWN:
-                yield f"  - and {text.count(len(one.reasons) - SHOWN, 'more run')} or more"
-        yield ""
+# Below the findings, in parts that are told whole or not at all
+
+
+def _not_decided(diagnosis: Diagnosis) -> Iterator[str]:
+    undecided = text.open_rules(diagnosis)
+    heading = "## Not decided\n\n"
+    for one in undecided:
+        how = f" To decide it: {prose(one.rule.enable)}." if one.rule.enable else ""
+        lines = [f"- **{prose(one.rule.title)}** ({code(one.rule.name)}).{how}"]
+        lines += [f"  - {_plain(lack)}: {_names(names)}" for lack, names in one.reasons[:SHOWN]]
+        if len(one.reasons) > SHOWN:
+            lines.append(f"  - and {text.count(len(one.reasons) - SHOWN, 'more run')} or more")
+        yield heading + "\n".join(lines) + ("\n\n" if one is undecided[-1] else "\n")
+        heading = ""
+
+
+def _counts(diagnosis: Diagnosis) -> Iterator[str]:
     passes, idle = len(text.passed(diagnosis)), len(text.inapplicable(diagnosis))
     if diagnosis.results:
-        yield f"{text.count(passes, 'rule')} passed, {idle:,} apply to none of the runs."
-        yield ""
-    if notices := text.notices(diagnosis):
-        yield from ("## Not read", "")
-        for notice in notices[:ROWS]:
-            where = f" {code(notice.where)}" if notice.where else ""
-            help = f" – {prose(notice.help)}" if notice.help else ""
-            yield f"- {_plain(notice.what)}{where}{help}"
-        if len(notices) > ROWS:
-            yield f"- and {len(notices) - ROWS:,} more"
-        yield ""
+        yield f"{text.count(passes, 'rule')} passed, {idle:,} apply to none of the runs.\n\n"
+
+
+def _not_read(diagnosis: Diagnosis) -> Iterator[str]:
+    notices = text.notices(diagnosis)
+    heading = "## Not read\n\n"
+    for notice in notices[:ROWS]:
+        where = f" {code(notice.where)}" if notice.where else ""
+        help = f" – {prose(notice.help)}" if notice.help else ""
+        last = notice is notices[-1]
+        yield f"{heading}- {_plain(notice.what)}{where}{help}\n" + ("\n" if last else "")
+        heading = ""
+    if len(notices) > ROWS:
+        yield f"- and {len(notices) - ROWS:,} more\n\n"
 
 
 # Escaping: no text from a log may end a cell, a fence or a span, or start anything else
