@@ -6,7 +6,7 @@ CREATE OR REPLACE TEMP TABLE compared AS
 WITH self AS (SELECT run, coalesce(speculates, false) AS speculates, log_interval FROM run WHERE run = $run),
 traced AS (
     SELECT s.*, min(ctx_len) OVER (PARTITION BY request) AS length, row_number() OVER (ORDER BY source, line) AS nth,
-        coalesce(commit_len, accepted_drafts + 1, len(accepted)) AS committed, greatest(coalesce(batch, 1), 1) AS width
+        coalesce(commit_len, accepted_drafts + 1, len(accepted)) AS committed, greatest(coalesce(batch, 1), 1) AS sharing
     FROM step s WHERE run = $run AND NOT coalesce(warmup, false)
 ),
 step_time AS (SELECT source, line, any_value(ms) AS ms FROM time_sample WHERE run = $run AND kind = 'step' AND stage = 'step' GROUP BY source, line),
@@ -31,7 +31,7 @@ answered AS (
 timed AS (SELECT *, bool_or(decode_s IS NOT NULL) OVER () AS split FROM answered WHERE nth > 1 OR many < 10)
 SELECT 'step' AS kind, nth, t.source, t.line, request AS unit, request AS name, NULL::VARCHAR AS prompt, length, ctx_len - length AS pos, ctx_len::DOUBLE AS ctx,
     1.0 AS steps, committed::DOUBLE AS committed, CASE WHEN m.ms > 0 THEN 1.0 END AS timed, m.ms AS ms,
-    CASE WHEN m.ms > 0 THEN committed::DOUBLE END AS tokens, m.ms / width / 1000 AS seconds,
+    CASE WHEN m.ms > 0 THEN committed::DOUBLE END AS tokens, m.ms / sharing / 1000 AS seconds,
     NULL::DOUBLE AS firsts, NULL::DOUBLE AS first_ms, NULL::DOUBLE AS gaps, NULL::DOUBLE AS gap_ms,
     CASE WHEN committed IS NOT NULL THEN list_transform(range(1, 9), lambda k: (committed > k)::DOUBLE) END AS reach
 FROM traced t LEFT JOIN step_time m ON m.source = t.source AND m.line = t.line
