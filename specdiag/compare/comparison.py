@@ -65,6 +65,8 @@ def _compare(a: Arm, b: Arm) -> Comparison:
     order = sorted(views, key=lambda kind: (kind != core, KINDS.index(kind)))
     found.metrics = [one for name in METRICS if (one := _first(views, order, name))]
     seen = {name for kind in order for name in views[kind].names if name not in METRICS}
+    if sum(name.startswith("commit_len_at") for name in seen) < 2:  # one range is all there is
+        seen = {name for name in seen if not name.startswith("commit_len_at")}
     found.details = [
         one for name in sorted(seen, key=_place) if (one := _first(views, order, name))
     ]
@@ -105,7 +107,7 @@ class _View:
         self, name: str, method: str, rises: bool, left: list[change.Unit],
         right: list[change.Unit], found: change.Change | None,
     ) -> Metric:  # fmt: skip
-        if left == right and found is not None:
+        if left == right and found and (self.identical or len(left) >= change.FEWEST):
             found = change.Change(0.0, 0.0, 1.0, 0.0, 1.0, len(left), found.log)
         sides = []
         for units in (left, right):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ METRICS = {
     "ttft_ms": ("firsts", "first_ms", 1.0),
     "itl_ms": ("gaps", "gap_ms", 1.0),
 }
+_NUMBERS = itertools.count()
 Series = dict[str, Unit]  # unit -> (x, y)
 
 
@@ -41,47 +43,47 @@ class Samples:
 
     def __init__(self, store: Store, run: str) -> None:
         self.store, self.run = store, run
-        self.identity = (id(store), run)
+        # A name of its own for each: two arms of one store stand side by side.
+        self.table = f"compared_{next(_NUMBERS)}"
+        self.store.db.execute(self._about(TABLE.read_text(encoding="utf-8")))
 
-    def load(self) -> None:
-        """Make the temporary table `compared` about this run."""
-        self.store.db.execute(TABLE.read_text(encoding="utf-8").replace("$run", _text(self.run)))
+    def _about(self, sql: str) -> str:
+        return sql.replace("compared", self.table).replace("$run", _text(self.run))
 
     def kinds(self) -> dict[str, bool]:
         """Kinds of rows, and whether their rows say what they belong to."""
-        self.load()
         return {
             row["kind"]: row["named"]
             for row in self.store.rows(
-                "SELECT kind, bool_and(unit IS NOT NULL) AS named FROM compared GROUP BY kind"
+                self._about(
+                    "SELECT kind, bool_and(unit IS NOT NULL) AS named FROM compared GROUP BY kind"
+                )
             )
         }
 
     def asked(self, kind: str) -> list[Asked]:
         """The requests of a kind in their order."""
-        self.load()
         return [
             Asked(**row)
             for row in self.store.rows(
-                """SELECT unit, any_value(name) AS name, any_value(prompt) AS prompt,
+                self._about("""SELECT unit, any_value(name) AS name, any_value(prompt) AS prompt,
                     any_value(length)::BIGINT AS length, max(pos + committed)::BIGINT AS "end"
                 FROM compared WHERE kind = ? AND unit IS NOT NULL GROUP BY unit
-                ORDER BY min(nth)""",
+                ORDER BY min(nth)"""),
                 [kind],
             )
         ]
 
     def contexts(self, kind: str) -> tuple[float, float] | None:
         """The shortest and the longest context of a kind."""
-        self.load()
         row = self.store.rows(
-            "SELECT min(ctx) AS low, max(ctx) AS high FROM compared WHERE kind = ?", [kind]
+            self._about("SELECT min(ctx) AS low, max(ctx) AS high FROM compared WHERE kind = ?"),
+            [kind],
         )[0]
         return None if row["low"] is None else (row["low"], row["high"])
 
     def measured(self, kind: str, cut: Cut) -> dict[str, Series]:
         """Every metric of a kind, by unit; of rows without units their number stands for one."""
-        self.load()
         found: dict[str, Series] = {}
         columns = ", ".join(
             f"sum({x}) FILTER ({x} > 0 AND {y} IS NOT NULL)::DOUBLE, "
@@ -89,32 +91,34 @@ class Samples:
             for x, y, _ in METRICS.values()
         )
         cursor = self.store.db.execute(
-            f"SELECT key, {columns} FROM ({_CUT}) GROUP BY key ORDER BY min(nth)", _given(kind, cut)
+            self._about(f"SELECT key, {columns} FROM ({_CUT}) GROUP BY key ORDER BY min(nth)"),
+            _given(kind, cut),
         )
         for key, *sums in cursor.fetchall():
             for name, x, y in zip(METRICS, sums[::2], sums[1::2], strict=True):
                 if x is not None and y is not None:
                     found.setdefault(name, {})[key] = (x, y)
         for sql in (_POSITIONS, _RANGES, _STAGES):
-            text = sql.replace("$run", _text(self.run))
-            for name, key, x, y in self.store.db.execute(text, _given(kind, cut)).fetchall():
+            cursor = self.store.db.execute(self._about(sql), _given(kind, cut))
+            for name, key, x, y in cursor.fetchall():
                 found.setdefault(name, {})[key] = (x, y)
         return found
 
     def steps(self, kind: str) -> float:
         """How many steps stand behind the rows of a kind."""
-        self.load()
-        row = self.store.rows("SELECT sum(steps) AS n FROM compared WHERE kind = ?", [kind])[0]
+        sql = self._about("SELECT sum(steps) AS n FROM compared WHERE kind = ?")
+        row = self.store.rows(sql, [kind])[0]
         return float(row["n"] or 0)
 
     def starts(self, ends: Mapping[str, int]) -> dict[str, dict[int, float]]:
         """unit -> position -> tokens that the step which starts there commits."""
-        self.load()
         found: dict[str, dict[int, float]] = {}
         for unit, pos, committed in self.store.db.execute(
-            """SELECT unit, pos::BIGINT, committed FROM compared
-            WHERE kind = 'step' AND committed > 0 AND pos IS NOT NULL AND unit IS NOT NULL
-            ORDER BY nth"""
+            self._about(
+                """SELECT unit, pos::BIGINT, committed FROM compared
+                WHERE kind = 'step' AND committed > 0 AND pos IS NOT NULL AND unit IS NOT NULL
+                ORDER BY nth"""
+            )
         ).fetchall():
             if unit in ends and pos < ends[unit]:
                 found.setdefault(unit, {}).setdefault(pos, committed)
@@ -134,12 +138,13 @@ class Samples:
 
     def early(self, kind: str) -> tuple[float, float] | None:
         """Median step time of the first tenth of the rows, and of the rest."""
-        self.load()
         row = self.store.rows(
-            """SELECT median(ms / timed) FILTER (nth <= n / 10) AS first,
-                median(ms / timed) FILTER (nth > n / 10) AS rest
-            FROM (SELECT *, count(*) OVER () AS n FROM compared WHERE kind = ? AND timed > 0)
-            WHERE n >= 30""",
+            self._about(
+                """SELECT median(ms / timed) FILTER (nth <= n / 10) AS first,
+                    median(ms / timed) FILTER (nth > n / 10) AS rest
+                FROM (SELECT *, count(*) OVER () AS n FROM compared WHERE kind = ? AND timed > 0)
+                WHERE n >= 30"""
+            ),
             [kind],
         )[0]
         return None if row["first"] is None or row["rest"] is None else (row["first"], row["rest"])
@@ -190,11 +195,6 @@ FROM ({_CUT}) c JOIN time_sample s ON s.source = c.source AND s.line = c.line AN
 WHERE s.run = $run AND s.stage <> 'step' AND s.measured
 GROUP BY s.stage, key ORDER BY s.stage, min(nth)
 """
-
-
-def values(series: Series, keys: Iterable[str]) -> list[Unit]:
-    """Units in the given order."""
-    return [series[key] for key in keys]
 
 
 def _text(value: str) -> str:

@@ -85,12 +85,17 @@ def settings(a: Arm, b: Arm) -> Settings:
         for row in both.rows("FROM difference WHERE run = 'b' ORDER BY kind, key")
     ]
     hindrances = [
-        Hindrance(row["what"], row["other"], row["value"])
+        Hindrance(row["what"], *(_bare(row[side]) for side in ("other", "value")))
         for row in both.rows("FROM hindrance WHERE run = 'b' ORDER BY what")
     ]
     prompts = both.rows("SELECT same_prompts FROM pairing WHERE run = 'b'")
     hindrances += _sampling(a, b, differences) + _thinking(a, b)
     return Settings(differences, hindrances, prompts[0]["same_prompts"] if prompts else None)
+
+
+def _bare(value: str | None) -> str | None:
+    """A length without its unit, which only one of the two has."""
+    return value.removesuffix(" tokens an answer") if value else value
 
 
 def _copy(
