@@ -134,7 +134,7 @@ def query(
 app.command()(tree.tree)
 app.command()(whatif.whatif)
 app.command()(compare.compare)
-#app.command()(trend.trend)
+app.command()(trend.trend)
 app.command()(stops.stops)
 app.command()(ledger.ledger)
 app.command()(report.report)

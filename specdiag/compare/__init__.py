@@ -5,7 +5,6 @@ nothing says which request a row belongs to. A change is the logarithm of B over
 from how units differ, and pairs of the same prompt take the spread of texts out of it.
 """
 
-
 from specdiag.compare.comparison import compare_all
 
 __all__ = ["compare_all"]

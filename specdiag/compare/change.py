@@ -74,17 +74,21 @@ def paired(a: Sequence[Unit], b: Sequence[Unit], log: bool = True) -> Change | N
     return _judged(value, variance, len(a) - 1, len(a), log, (a, b), True)
 
 
-def independent(a: Sequence[Unit], b: Sequence[Unit], log: bool = True) -> Change | None:
+def independent(
+    a: Sequence[Unit], b: Sequence[Unit], log: bool = True, fewest: int = FEWEST,
+    resampled: bool = True,
+) -> Change | None:  # fmt: skip
     """B against A, where no unit of one has to do with one of the other."""
     value = _difference(a, b, log)
     if value is None:
         return None
     units = min(len(a), len(b))
     one, other = _jackknife(a, log), _jackknife(b, log)
-    if units < FEWEST or one is None or other is None:
+    if units < fewest or one is None or other is None:
         return Change(value, units=units, log=log)
     freedom = student.welch(one, len(a), other, len(b))
-    return _judged(value, one + other, freedom, units, log, (a, b), False)
+    drawn = (a, b) if resampled else None
+    return _judged(value, one + other, freedom, units, log, drawn, False)
 
 
 def rows(a: Sequence[Unit], b: Sequence[Unit], log: bool = True) -> Change | None:

@@ -190,7 +190,9 @@ def _stages(view: _View, step: float) -> list[Stage]:
     for name in sorted(left):
         a, b = (_mean(side, name, side["step_ms"]) for side in (view.left, view.right))
         rest_a, rest_b = rest_a - a, rest_b - b
-        found.append(Stage(name.removeprefix("stage_"), a, b, -step * (b - a) / (whole.b - whole.a)))
+        found.append(
+            Stage(name.removeprefix("stage_"), a, b, -step * (b - a) / (whole.b - whole.a))
+        )
     if max(abs(rest_a), abs(rest_b)) > 0.01 * whole.a:
         part = -step * (rest_b - rest_a) / (whole.b - whole.a)
         found.append(Stage("rest", rest_a, rest_b, part))

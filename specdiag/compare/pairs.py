@@ -17,7 +17,9 @@ SAME_TEXT = 0.5  # of an answer, from which on only what both arms say is compar
 class Match:
     """Requests of A and B side by side, and what of them is compared."""
 
-    units: list[tuple[list[str], list[str]]]  # of a pair all requests of A, and of B; empty: unpaired
+    units: list[
+        tuple[list[str], list[str]]
+    ]  # of a pair all requests of A, and of B; empty: unpaired
     by: str = ""  # prompt, name
     cut_a: Cut = field(default_factory=Cut)
     cut_b: Cut = field(default_factory=Cut)

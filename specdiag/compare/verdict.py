@@ -80,7 +80,8 @@ def needed(change: Change, margin: float, family: int = 1) -> int:
 
 def _critical(change: Change, family: int) -> float:
     return max(
-        change.critical, student.quantile(round(change.freedom, 2), round(ALPHA / max(family, 1), 8))
+        change.critical,
+        student.quantile(round(change.freedom, 2), round(ALPHA / max(family, 1), 8)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,10 +16,9 @@ from specdiag.report.compare_words import name, way
 from specdiag.report.json import jsonable
 from specdiag.report.markdown import code, prose
 from specdiag.report.text import MISSING, count, figure, share, visible
-from specdiag.report.whatif import _fill as fill
-from specdiag.report.whatif import _table as columns
 
 SCHEMA = 1
+WIDTH = 96
 FORMATS = ("terminal", "markdown", "json")
 SETTINGS = 12  # that are listed; the rest is counted
 
@@ -38,7 +38,7 @@ def render(result: Result, format: str = "terminal") -> str:
 def _terminal(result: Result) -> Iterator[str]:
     if len(result.comparisons) > 1:
         head, rows = matrix(result)
-        yield columns(head, rows, left=2)
+        yield columns(head, rows, (0, 1, 2))
         yield ""
     for one in result.comparisons:
         yield from _comparison(one)
@@ -54,13 +54,35 @@ def _comparison(one: Comparison) -> Iterator[str]:
         if metrics:
             yield ""
             head, rows = table(metrics)
-            yield columns(head, rows, left=1)
+            yield columns(head, rows, (0, 5, 6))
     if one.decomposition:
         yield ""
         yield from (fill(text, "  ") for text in decomposition(one.decomposition))
     yield ""
     yield from (fill(text, "  ") for text in settings(one))
     yield from (fill(visible(note, 400), "  ") for note in one.notes)
+
+
+def columns(head: list[str], rows: list[list[str]], left: tuple[int, ...]) -> str:
+    """Columns side by side, some of them from the left."""
+    cells = [head, *rows]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    return "\n".join(f"  {line}".rstrip() for line in lines)
+
+
+def fill(text: str, indent: str = "") -> str:
+    """A paragraph."""
+    return textwrap.fill(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def table(metrics: list[Metric]) -> tuple[list[str], list[list[str]]]:
@@ -116,8 +138,7 @@ def decomposition(one: Decomposition) -> Iterator[str]:
     """How much of the speed comes from what."""
     yield (
         f"speed ×{math.exp(one.speed):.2f} = commit length ×{math.exp(one.commit):.2f} / step time "
-        f"×{math.exp(one.step):.2f}"
-        + (f" × batch ×{math.exp(one.batch):.2f}" if one.batch else "")
+        f"×{math.exp(one.step):.2f}" + (f" × batch ×{math.exp(one.batch):.2f}" if one.batch else "")
     )
     parts = [("commit length", one.commit), ("step time", -one.step), ("batch", one.batch)]
     told = [f"{what} {_part(part)}" for what, part in parts if what != "batch" or one.batch]
@@ -157,7 +178,7 @@ def notes(result: Result) -> Iterator[str]:
         "Intervals are those of 95 %. Verdicts are corrected by Holm's method over "
         f"{count(result.main, 'main figure')} and, apart from them, over "
         f"{count(result.detail, 'detail')}, and ask for p < {ALPHA}. No difference: the whole "
-        f"interval lies within {share(result.margin)} (--margin); pp are points of a share."
+        f"interval lies within {share(result.margin).replace('%', ' %')} (--margin); pp are points of a share."
     )
     yield (
         "What comes first is left out: warm-up steps, the first and idle intervals, those with a "
