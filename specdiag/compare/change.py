@@ -7,6 +7,7 @@ units it is rather too large than too small.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,10 +68,10 @@ def paired(a: Sequence[Unit], b: Sequence[Unit], log: bool = True) -> Change | N
     value = _difference(a, b, log)
     if value is None:
         return None
-    left_out = _left_out(a, log), _left_out(b, log)
-    if len(a) < FEWEST or left_out[0] is None or left_out[1] is None:
+    one, other = _left_out(a, log), _left_out(b, log)
+    if len(a) < FEWEST or one is None or other is None:
         return Change(value, units=len(a), log=log)
-    variance = _spread([v - u for u, v in zip(*left_out, strict=True)])
+    variance = _spread([v - u for u, v in zip(one, other, strict=True)])
     return _judged(value, variance, len(a) - 1, len(a), log, (a, b), True)
 
 
@@ -118,7 +119,7 @@ def blocks(units: Sequence[Unit]) -> tuple[list[Unit], float]:
     edges = [len(units) * n // number for n in range(number + 1)]
     found = [
         (math.fsum(x for x, _ in units[low:high]), math.fsum(y for _, y in units[low:high]))
-        for low, high in zip(edges, edges[1:], strict=False)
+        for low, high in itertools.pairwise(edges)
     ]
     alike, length = _alike(units), len(units) / number
     inside = 1 + 2 * sum((1 - k / length) * alike**k for k in range(1, math.ceil(length)))
@@ -132,7 +133,7 @@ def _alike(units: Sequence[Unit]) -> float:
     total = math.fsum(one * one for one in rest)
     if total <= 0:
         return 0.0
-    near = math.fsum(one * other for one, other in zip(rest, rest[1:], strict=False)) / total
+    near = math.fsum(one * other for one, other in itertools.pairwise(rest)) / total
     return min(max((len(units) * near + 1) / (len(units) - 4), 0.0), 0.95)
 
 

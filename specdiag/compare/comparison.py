@@ -50,10 +50,10 @@ def _compare(a: Arm, b: Arm) -> Comparison:
     found = Comparison(a, b)
     known = settings(a, b)
     found.differences = known.differences
-    one, other = Samples(a.store, a.run), Samples(b.store, b.run)
-    mine, theirs = one.kinds(), other.kinds()
+    left, right = Samples(a.store, a.run), Samples(b.store, b.run)
+    mine, theirs = left.kinds(), right.kinds()
     views = {
-        kind: _View(one, other, kind, mine[kind] and theirs[kind])
+        kind: _View(left, right, kind, mine[kind] and theirs[kind])
         for kind in KINDS if kind in mine and kind in theirs
     }  # fmt: skip
     views = {kind: view for kind, view in views.items() if view.names}
@@ -129,7 +129,7 @@ def _core(views: dict[str, _View]) -> str | None:
 
 
 def _first(views: dict[str, _View], order: Sequence[str], name: str) -> Metric | None:
-    """A metric by the first kind that has it; what can be told of chance comes before what cannot."""
+    """A metric by the first kind that has it, preferably one that can tell it from chance."""
     found = [
         one for kind in order if name in views[kind].names and (one := views[kind].metric(name))
     ]

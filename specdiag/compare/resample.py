@@ -6,6 +6,7 @@ keeps its promise with fewer units. The draws are the same in every run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -61,7 +62,7 @@ def _drawn(units: Sequence[Unit], draws: pl.Series, log: bool) -> dict[str, pl.S
     size = len(units)
     x = pl.Series("x", [one for one, _ in units], dtype=pl.Float64)
     y = pl.Series("y", [one for _, one in units], dtype=pl.Float64)
-    value = y.sum() / x.sum()
+    value = float(y.sum()) / float(x.sum())
     xs, ys = x.gather(draws), y.gather(draws)
     below, above = xs.reshape((DRAWS, size)).arr.sum(), ys.reshape((DRAWS, size)).arr.sum()
     ratio = above / below
@@ -84,5 +85,5 @@ def _few(units: Sequence[Unit]) -> list[Unit]:
     edges = [len(units) * n // MOST for n in range(MOST + 1)]
     return [
         (sum(x for x, _ in units[low:high]), sum(y for _, y in units[low:high]))
-        for low, high in zip(edges, edges[1:], strict=False)
+        for low, high in itertools.pairwise(edges)
     ]

@@ -173,7 +173,8 @@ _CUT = """
 SELECT c.*, coalesce(unit, lpad((floor((row_number() OVER (ORDER BY nth) - 1)
         * least($rows, count(*) OVER ()) / count(*) OVER ()))::BIGINT::VARCHAR, 6, '0')) AS key
 FROM compared c
-LEFT JOIN (SELECT unnest($units::VARCHAR[]) AS unit, unnest($ends::BIGINT[]) AS "end") w USING (unit)
+LEFT JOIN (SELECT unnest($units::VARCHAR[]) AS unit, unnest($ends::BIGINT[]) AS "end") w
+    USING (unit)
 WHERE kind = $kind AND ($whole OR w."end" IS NOT NULL)
     AND coalesce(pos < w."end", true) AND coalesce(pos < $most, true)
     AND coalesce(ctx >= $low, true) AND coalesce(ctx <= $high, true)

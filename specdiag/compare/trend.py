@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
@@ -156,7 +157,7 @@ def _edges(signal: list[list[float]], penalty: float) -> list[int]:
 
 def _noise(values: Sequence[float]) -> float:
     """Standard deviation from one value to the next, whatever the level does."""
-    steps = sorted(abs(b - a) for a, b in zip(values, values[1:], strict=False))
+    steps = sorted(abs(b - a) for a, b in itertools.pairwise(values))
     return statistics.median(steps) / 0.6745 / math.sqrt(2)
 
 
@@ -173,7 +174,7 @@ def _sure(known: Sequence[tuple[int, float]], edges: list[int], rises: bool) -> 
     """The edges between stretches that differ by more than chance makes."""
     found = []
     kept = [0]
-    for edge, end in zip(edges[1:], edges[2:], strict=False):
+    for edge, end in itertools.pairwise(edges[1:]):
         before = [(1.0, one) for _, one in known[kept[-1] : edge]]
         after = [(1.0, one) for _, one in known[edge:end]]
         said = _compared(before, after)

@@ -75,7 +75,7 @@ def needed(change: Change, margin: float, family: int = 1) -> int:
     size, limit = abs(change.value), math.log1p(margin) if change.log else margin
     reach = _critical(change, family) + student.POWER
     error = max(size / reach, (limit - size) / reach)
-    return math.ceil(change.units * (change.error / error) ** 2)
+    return math.ceil(float(change.units * (change.error / error) ** 2))
 
 
 def _critical(change: Change, family: int) -> float:

@@ -178,7 +178,7 @@ def notes(result: Result) -> Iterator[str]:
         "Intervals are those of 95 %. Verdicts are corrected by Holm's method over "
         f"{count(result.main, 'main figure')} and, apart from them, over "
         f"{count(result.detail, 'detail')}, and ask for p < {ALPHA}. No difference: the whole "
-        f"interval lies within {share(result.margin).replace('%', ' %')} (--margin); pp are points of a share."
+        f"interval lies within {100 * result.margin:g} % (--margin); pp are points of a share."
     )
     yield (
         "What comes first is left out: warm-up steps, the first and idle intervals, those with a "
