@@ -306,7 +306,7 @@ def test_requests_without_their_like_are_compared_all_the_same(specdiag, folder)
 def test_longer_answers_are_compared_as_far_as_both_go(specdiag, folder):
     """The arm that goes on gets slow where the other one has ended."""
     one = trace(folder / "a.jsonl", 8, 30)
-    rows = [json.loads(line) for line in open(trace(folder / "b.jsonl", 8, 90))]
+    rows = [json.loads(line) for line in trace(folder / "b.jsonl", 8, 90).read_text().splitlines()]
     for row in rows:
         row["step_ms"] += 100 * (row["step"] >= 70)
     (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -466,7 +466,7 @@ def results(folder, values):
     folder.mkdir()
     for number, value in enumerate(values):
         document = {
-            "schema": 1, "specdiag": "0.1.0", "findings": [], "results": [],
+            "schema": 1, "specdiag": "0.1.0", "findings": [], "results": [], "decidable": {"to_switch_on": []},
             "runs": [{
                 "run": "server", "sources": [],
                 "facts": {"tokens_per_s": value, "accept_len": 3.0,

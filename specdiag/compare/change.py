@@ -143,7 +143,7 @@ def _judged(
 ) -> Change:  # fmt: skip
     """The wider of what Student's t and the bootstrap say."""
     error = math.sqrt(variance)
-    critical = student.quantile(round(freedom, 2))
+    critical = student.quantile(freedom)
     if error <= 1e-12 * max(abs(value), 1.0):
         return Change(value, 0.0, freedom, critical, float(abs(value) < 1e-12), units, log)
     p = student.tail(value / error, freedom)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from statistics import NormalDist
-
-POWER = NormalDist().inv_cdf(0.8)  # beyond the quantile: what is seen four times in five
 
 
 def tail(t: float, freedom: float) -> float:

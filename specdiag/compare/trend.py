@@ -19,7 +19,7 @@ from specdiag.report.json import jsonable
 
 FACTS = {"tokens_per_s": True, "accept_len": True, "step_ms": False}  # and whether more is better
 SHORTEST = 3  # results on each side of a change
-ALPHA = 0.01  # many places are looked at
+ALPHA = 0.05  # for all the places together where a series may turn
 PENALTY = 3.0  # noise variances that a change must explain, times the logarithm of their number
 STARS = (".duckdb", ".json")
 
@@ -97,8 +97,10 @@ def read(folder: Path) -> tuple[list[Point], list[Notice]]:
         if found.store is not None:
             found.store.db.close()
     if not points:
+        first = notices[0] if notices else None
         raise SpecdiagError(
-            "there is no saved result with figures", str(folder),
+            first.what if first else "there is no saved result with figures",
+            first.where if first else str(folder),
             "write some with `specdiag analyze … --output duckdb=FILE`, or json=FILE",
             NOTHING_READ,
         )  # fmt: skip
@@ -178,7 +180,8 @@ def _sure(known: Sequence[tuple[int, float]], edges: list[int], rises: bool) -> 
         before = [(1.0, one) for _, one in known[kept[-1] : edge]]
         after = [(1.0, one) for _, one in known[edge:end]]
         said = _compared(before, after)
-        if said is None or said.p is None or said.p >= ALPHA:
+        places = max(len(known) - 2 * SHORTEST + 1, 1)
+        if said is None or said.p is None or said.p * places >= ALPHA:
             continue
         kept.append(edge)
         found.append(

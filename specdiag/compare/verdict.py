@@ -12,6 +12,7 @@ from specdiag.compare.change import FEWEST, Change
 # Intervals are those of 95 %. A verdict asks for a little more, since neither the error nor the law
 # of a few units is known exactly: so it is wrong in less than one of twenty cases.
 ALPHA = 0.04
+POWER = 0.8  # with which a difference is seen that is said to be detectable
 MARGIN = 0.05  # a difference below this one does not matter, where the user says nothing else
 
 
@@ -39,10 +40,10 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def detectable(change: Change, family: int = 1) -> float | None:
-    """The smallest true change, as its logarithm, that is seen with a power of 80 %."""
+    """The smallest true change, as its logarithm, that is seen four times in five."""
     if change.error is None:
         return None
-    return (_critical(change, family) + student.POWER) * change.error
+    return (_critical(change, family) + _power(change)) * change.error
 
 
 def judge(
@@ -73,15 +74,21 @@ def needed(change: Change, margin: float, family: int = 1) -> int:
     """Units that decide four times in five: that it is as large as seen, or within the margin."""
     assert change.error is not None
     size, limit = abs(change.value), math.log1p(margin) if change.log else margin
-    reach = _critical(change, family) + student.POWER
+    reach = _critical(change, family) + _power(change)
     error = max(size / reach, (limit - size) / reach)
-    return math.ceil(float(change.units * (change.error / error) ** 2))
+    times: float = change.error / error
+    return math.ceil(change.units * times * times)
+
+
+def _power(change: Change) -> float:
+    """Beyond the critical value: the t that is passed four times in five."""
+    return student.quantile(change.freedom, 2 * (1 - POWER))
 
 
 def _critical(change: Change, family: int) -> float:
     return max(
         change.critical,
-        student.quantile(round(change.freedom, 2), round(ALPHA / max(family, 1), 8)),
+        student.quantile(change.freedom, ALPHA / max(family, 1)),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from specdiag import __version__
-from specdiag.compare.trend import FACTS, SHORTEST, Line, Turn
+from specdiag.compare.trend import ALPHA, FACTS, SHORTEST, Line, Turn
 from specdiag.report.compare import columns, fill
 from specdiag.report.compare_words import percent
 from specdiag.report.json import jsonable
@@ -27,7 +27,8 @@ def render(lines: Sequence[Line], format: str = "terminal") -> str:
         return as_json(lines)
     return "\n".join(text for line in lines for text in (*_line(line), "")) + fill(
         "Change points by PELT (ruptures) on the logarithms, kept where Welch's test of the "
-        f"stretches on both sides gives p < 0.01; at least {SHORTEST} results on each side."
+        f"stretches on both sides gives p < {ALPHA} over all places; at least {SHORTEST} results "
+        "on each side."
     ) + "\n"  # fmt: skip
 
 
