@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from specdiag import saved
-from specdiag.compare import change
+from specdiag.compare import change, student
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.report.json import jsonable
 
@@ -147,7 +147,7 @@ def turns(values: Sequence[float | None], rises: bool) -> list[Turn]:
         return _steps(known, rises)
     signal = [[one / scale] for one in logs]
     edges = _edges(signal, PENALTY * math.log(len(signal)))
-    return _sure(known, [0, *edges], rises)
+    return _sure(known, [0, *edges], rises, scale)
 
 
 def _edges(signal: list[list[float]], penalty: float) -> list[int]:
@@ -169,10 +169,12 @@ def _steps(known: Sequence[tuple[int, float]], rises: bool) -> list[Turn]:
         n for n in range(1, len(known))
         if not math.isclose(known[n][1], known[n - 1][1], rel_tol=1e-6)
     ]  # fmt: skip
-    return _sure(known, [0, *jumps, len(known)], rises)
+    return _sure(known, [0, *jumps, len(known)], rises, 0.0)
 
 
-def _sure(known: Sequence[tuple[int, float]], edges: list[int], rises: bool) -> list[Turn]:
+def _sure(
+    known: Sequence[tuple[int, float]], edges: list[int], rises: bool, scale: float
+) -> list[Turn]:
     """The edges between stretches that differ by more than chance makes."""
     found = []
     kept = [0]
@@ -181,13 +183,18 @@ def _sure(known: Sequence[tuple[int, float]], edges: list[int], rises: bool) -> 
         after = [(1.0, one) for _, one in known[edge:end]]
         said = _compared(before, after)
         places = max(len(known) - 2 * SHORTEST + 1, 1)
-        if said is None or said.p is None or said.p * places >= ALPHA:
+        if said is None or said.p is None:
+            continue
+        # Stretches that were chosen for being apart are more alike inside than chance has it.
+        error = scale * math.sqrt(1 / len(before) + 1 / len(after))
+        p = max(said.p, student.tail(said.value / error, len(known) - 2) if error else 0.0)
+        if p * places >= ALPHA:
             continue
         kept.append(edge)
         found.append(
             Turn(
                 known[edge][0], statistics.fmean(one for _, one in before),
-                statistics.fmean(one for _, one in after), said.p, (said.value > 0) == rises,
+                statistics.fmean(one for _, one in after), p, (said.value > 0) == rises,
             )
         )  # fmt: skip
     return found
