@@ -19,7 +19,7 @@ from specdiag.report.json import jsonable
 
 FACTS = {"tokens_per_s": True, "accept_len": True, "step_ms": False}  # and whether more is better
 SHORTEST = 3  # results on each side of a change
-ALPHA = 0.05  # for all the places together where a series may turn
+ALPHA = 0.02  # for all the places together where a series may turn
 PENALTY = 3.0  # noise variances that a change must explain, times the logarithm of their number
 STARS = (".duckdb", ".json")
 

@@ -94,6 +94,6 @@ def _critical(change: Change, family: int) -> float:
 
 def _round(number: float) -> int:
     """To two digits, upwards: it is an estimate."""
-    number = max(math.ceil(number), 1)
-    step = 10 ** max(len(str(number)) - 2, 0)
-    return math.ceil(number / step) * step
+    whole = max(math.ceil(number), 1)
+    step: int = 10 ** max(len(str(whole)) - 2, 0)
+    return math.ceil(whole / step) * step
