@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdiag import __version__
-from specdiag.commands import analyze, baseline, ledger, report, schema, stops, tree, whatif
+from specdiag.commands import (
+    analyze,
+    baseline,
+    compare,
+    ledger,
+    report,
+    schema,
+    stops,
+    tree,
+    trend,
+    whatif,
+)
 from specdiag.commands.options import Parsers, Rules
 from specdiag.ddtree import commands as ddtree
 from specdiag.errors import SpecdiagError
@@ -134,6 +145,8 @@ def query(
 
 app.command()(tree.tree)
 app.command()(whatif.whatif)
+app.command()(compare.compare)
+app.command()(trend.trend)
 app.command()(stops.stops)
 app.command()(ledger.ledger)
 app.command()(report.report)
