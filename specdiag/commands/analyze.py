@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from specdiag.commands.outputs import Target
     from specdiag.config import Config
     from specdiag.diagnosis import Diagnosis
-    from specdiag.reading import Progress
-    from specdiag.source import Source
+    from specdiag.library import Progress
 
 FINDINGS = 1
 REPORT = Path("specdiag-report.html")
@@ -88,53 +87,29 @@ def _settings(
     param: list[str] | None, require: list[str] | None, fail_on: str | None,
 ) -> Config:  # fmt: skip
     from specdiag import config as configuration
-    from specdiag.rule import SEVERITIES
+    from specdiag import library
 
-    settings = configuration.load(config)
-    settings.rules += rules or []
-    settings.parsers += parsers or []
-    settings.require += require or []
-    settings.fail_on = fail_on or settings.fail_on
-    if settings.fail_on not in (None, "never", *SEVERITIES):
-        raise SpecdiagError(
-            f"{settings.fail_on!r} is no severity",
-            "--fail-on",
-            f"one of {', '.join(SEVERITIES)}, never",
-        )
-    for folder in (*settings.rules, *settings.parsers):
-        if not folder.exists():
-            raise SpecdiagError(
-                "no such file or folder", str(folder), "check --rules and --parsers"
-            )
+    params: dict[str, dict[str, Any]] = {}
     for text in param or []:
         rule, name, value = configuration.parameter(text)
-        settings.params.setdefault(rule, {})[name] = value
-    return settings
+        params.setdefault(rule, {})[name] = value
+    return library.settings(config, rules or (), parsers or (), params, require or (), fail_on)
 
 
 def _run(
     paths: list[str], wanted: list[Target], settings: Config, baseline: str, tokenizer: Path | None
 ) -> int:
-    from specdiag import diagnosis, provenance, source
+    from specdiag import library
 
     text_of = tokens.read(tokenizer)
-    parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
-    path = baseline if baseline and source.exists(baseline) else ""
-    sources = source.find(paths, path)
-    origin = None
-    try:
-        result, filled = diagnosis.analyze(
-            sources, parsers, rules, settings.params, _progress(sources),
-            "" if path else baseline, [one.temporary for one in wanted if one.temporary],
-        )  # fmt: skip
-        if any(one.kind in outputs.TRACED for one in wanted):  # every file is read once more
-            origin = provenance.collect(filled.readings, settings, sys.argv[1:], baseline)
-    finally:
-        source.discard(sources)
-    result.broken[:0] = broken
+    traced = any(one.kind in outputs.TRACED for one in wanted)
+    result, origin = library.analyze(
+        paths, settings, baseline, _progress(),
+        [one.temporary for one in wanted if one.temporary], sys.argv[1:] if traced else None,
+    )  # fmt: skip
     for notice in (*result.notices, *result.broken):
         typer.echo(str(notice), err=True)
-    outputs.write(wanted, result, filled, origin, text_of)
+    outputs.write(wanted, result, result.tables, origin, text_of)
     return _exit_code(result, settings)
 
 
@@ -156,20 +131,21 @@ def _exit_code(result: Diagnosis, settings: Config) -> int:
     return 0
 
 
-def _progress(sources: list[Source]) -> Progress | None:
-    total = sum(source.size() for source in sources)
-    if total < BIG or not sys.stderr.isatty():
+def _progress() -> Progress | None:
+    if not sys.stderr.isatty():
         return None
     from rich.console import Console
     from rich.progress import Progress as Bar
 
     bar = Bar(transient=True, console=Console(stderr=True))
-    task = bar.add_task("reading", total=total)
-    bar.start()
+    task = bar.add_task("reading")
 
-    def advance(done: int) -> None:
-        bar.advance(task, done)
+    def show(done: int, total: int) -> None:
+        if total < BIG or bar.finished:
+            return
+        bar.start()
+        bar.update(task, completed=done, total=total)
         if bar.finished:
             bar.stop()
 
-    return advance
+    return show
