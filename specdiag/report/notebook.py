@@ -1,4 +1,4 @@
-"""What a notebook shows of a diagnosis: the verdict, the runs, the findings and their first proof, warnings.
+"""What a notebook shows of a diagnosis: verdict, runs, findings with a proof each, warnings.
 
 A fragment that takes its colours from the page around it, without a script or a style sheet.
 """
