@@ -64,7 +64,7 @@ def settings(
     if chosen.fail_on not in (None, "never", *SEVERITIES):
         raise SpecdiagError(
             f"{chosen.fail_on!r} is no severity",
-            "--fail-on",
+            "--fail-on" if fail_on else "fail_on",
             f"one of {', '.join(SEVERITIES)}, never",
         )
     for folder in (*chosen.rules, *chosen.parsers):

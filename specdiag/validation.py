@@ -6,6 +6,7 @@ and parameters that there are.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def mistakes(paths: list[Path]) -> list[SpecdiagError]:
             else:
                 _format(path)
         except SpecdiagError as error:
-            wrong.append(error)
+            where = error.where if str(path) in error.where else f"{path}: {error.where}"
+            wrong.append(replace(error, where=where.removesuffix(": ")))
     return wrong
 
 
