@@ -23,6 +23,7 @@ from specdiag.commands import (
     stops,
     tree,
     trend,
+    validate,
     whatif,
 )
 from specdiag.commands.options import Parsers, Rules
@@ -151,6 +152,7 @@ app.command()(stops.stops)
 app.command()(ledger.ledger)
 app.command()(report.report)
 app.command()(schema.schema)
+app.command()(validate.validate)
 
 
 def _warn(filled: Store) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from specdiag import bundled, parser, rule, store
 from specdiag import source as sources
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
@@ -64,9 +66,9 @@ class Run:
     facts: dict[str, Any]
 
 
-@dataclass
+@dataclass(repr=False)
 class Diagnosis:
-    """All that a report needs."""
+    """What was found, and all that a report needs. `str` of it is the report as text."""
 
     runs: list[Run]
     findings: list[Finding]  # the worst first; consequences included, see explained_by
@@ -74,15 +76,99 @@ class Diagnosis:
     rules: list[Rule]
     notices: list[Notice]
     broken: list[SpecdiagError] = field(default_factory=list)  # rules that did not run
+    tables: Store | None = field(default=None, compare=False)  # which copies share
+    fail_on: str = "high"  # the severity from which on it is not ok, or never
+    require: tuple[str, ...] = ()  # rules without which it is not ok where they are undecided
 
     @property
     def causes(self) -> list[Finding]:
+        """Findings that follow from no other."""
         return [finding for finding in self.findings if finding.explained_by is None]
 
     @property
     def counted(self) -> list[Finding]:
         """The causes that nobody has accepted: exit codes are about them."""
         return [finding for finding in self.causes if finding.accepted is None]
+
+    @property
+    def ok(self) -> bool:
+        """Whether `specdiag check` would exit with 0, under the same settings."""
+        undecided = {one.rule for one in self.results if one.result == "undecided"}
+        known = {one.name for one in self.rules}
+        return (
+            not self.broken
+            and not self.at_least(self.fail_on)
+            and not any(name in undecided or name not in known for name in self.require)
+        )
+
+    def at_least(self, severity: str) -> list[Finding]:
+        """Causes of this severity or worse that nobody accepted; none at severity `never`.
+
+        Raises SpecdiagError where it is no severity.
+        """
+        if severity == "never":
+            return []
+        if severity not in SEVERITIES:
+            raise SpecdiagError(
+                f"{severity!r} is no severity", "", f"one of {', '.join(SEVERITIES)}, never"
+            )
+        reached = SEVERITIES[: SEVERITIES.index(severity) + 1]
+        return [cause for cause in self.counted if cause.severity in reached]
+
+    def finding(self, rule: str, run: str | None = None) -> Finding | None:
+        """The worst finding of a rule, on one run or on any.
+
+        Raises SpecdiagError where no rule of that name was applied: its silence would mean nothing.
+        """
+        if all(one.name != rule for one in self.rules):
+            raise SpecdiagError(f"no rule is called {rule}", "", "see `specdiag rules`")
+        return next(
+            (one for one in self.findings if one.rule.name == rule and run in (None, one.run)), None
+        )
+
+    @property
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """Of every run the columns of table run that it has: `facts["server"]["accept_len"]`."""
+        return {run.name: run.facts for run in self.runs}
+
+    @property
+    def store(self) -> duckdb.DuckDBPyConnection:
+        """The tables of schema.sql, for SQL that reads no file and no network.
+
+        Raises SpecdiagError where there are none, as of a result that was saved as JSON.
+        """
+        if self.tables is None:
+            raise SpecdiagError("this diagnosis has no tables", "", "diagnose the logs again")
+        return self.tables.db
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as `to_json`, as dicts and lists."""
+        from specdiag.report import json
+
+        return json.document(self)
+
+    def to_json(self) -> str:
+        """What `specdiag analyze --output json=FILE` writes."""
+        from specdiag.report import json
+
+        return json.render(self)
+
+    def __str__(self) -> str:
+        """What `specdiag analyze` prints, warnings first, without colour, 100 columns wide."""
+        from specdiag.report import terminal
+
+        return "\n".join([*map(str, self.notices), *map(str, self.broken), terminal.render(self)])
+
+    def __repr__(self) -> str:
+        from specdiag.report import text
+
+        return f"<Diagnosis: {text.verdict(self)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from specdiag.report import notebook
+
+        return notebook.render(self)
 
     def consequences(self, finding: Finding) -> list[Finding]:
         return [one for one in self.findings if one.explained_by == finding.id]

@@ -36,6 +36,10 @@ class Store:
     readings: list[Reading]
     notices: list[Notice]
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Store:
+        """The same one: a connection cannot be copied, and copies of a diagnosis share it."""
+        return self
+
     def rows(self, sql: str, parameters: Any = None) -> list[dict[str, Any]]:
         """The result of a query as dicts."""
         cursor = self.db.execute(sql, parameters)

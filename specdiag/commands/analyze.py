@@ -103,15 +103,11 @@ def _run(
     paths: list[str], wanted: list[Target], settings: Config, baseline: list[str] | None,
     tokenizer: Path | None, in_ci: bool = False,
 ) -> int:  # fmt: skip
-    from specdiag import accepted
-
     text_of = tokens.read(tokenizer)
-    known = diagnosing.baselines(baseline)
-    made = diagnosing.diagnose(paths, settings, known.against, wanted)
-    accepted.mark(made.result.findings, known.accepted)
-    with ci.told(made.result, wanted) if in_ci else nullcontext():
-        outputs.write(wanted, made.result, made.store, made.origin, text_of)
-    return _exit_code(made.result, settings)
+    result, origin = diagnosing.diagnose(paths, settings, baseline, wanted)
+    with ci.told(result, wanted) if in_ci else nullcontext():
+        outputs.write(wanted, result, result.tables, origin, text_of)
+    return _exit_code(result, settings)
 
 
 def _exit_code(result: Diagnosis, settings: Config) -> int:

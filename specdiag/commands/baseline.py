@@ -130,7 +130,7 @@ def _diagnose(
         config, rules, parsers, param, select=select, ignore=ignore
     )  # fmt: skip
     settings.require = []  # that is for a check
-    result = diagnosing.diagnose(paths, settings, baseline or "").result
+    result, _ = diagnosing.diagnose(paths, settings, [baseline] if baseline else None)
     if result.broken:
         raise SpecdiagError(
             "nothing was written: not every rule and parser could be used",
