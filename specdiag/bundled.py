@@ -21,6 +21,7 @@ PUBLISHED = _PACKAGE / "published.csv"
 WORDS = _PACKAGE / "words.sql"
 REPLAY = _PACKAGE / "replay.sql"
 IDENTITIES = _PACKAGE / "identities"
+FACTS = _PACKAGE / "facts"
 FIGURES = _PACKAGE / "figures"
 
 
