@@ -22,6 +22,7 @@ WORDS = _PACKAGE / "words.sql"
 REPLAY = _PACKAGE / "replay.sql"
 IDENTITIES = _PACKAGE / "identities"
 FACTS = _PACKAGE / "facts"
+SMOKE = _PACKAGE / "smoke.sql"
 FIGURES = _PACKAGE / "figures"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdiag import __version__
-from specdiag.commands import analyze, ledger, report, stops, tree, whatif
+from specdiag.commands import analyze, facts, ledger, report, stops, tree, whatif
 from specdiag.commands.options import Parsers, Rules
 from specdiag.ddtree import commands as ddtree
 from specdiag.errors import SpecdiagError
@@ -134,6 +134,7 @@ def query(
 app.command()(tree.tree)
 app.command()(whatif.whatif)
 app.command()(stops.stops)
+app.command()(facts.facts)
 app.command()(ledger.ledger)
 app.command()(report.report)
 

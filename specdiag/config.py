@@ -17,7 +17,10 @@ from typing import Any
 from specdiag.errors import SpecdiagError
 
 FILES = ("specdiag.toml", "pyproject.toml")
-KEYS = {"fail_on": str, "rules": list, "parsers": list, "params": dict, "require": list}
+KEYS = {
+    "fail_on": str, "rules": list, "parsers": list, "params": dict, "require": list,
+    "assert": list, "preset": str,
+}  # fmt: skip
 
 
 @dataclass
@@ -30,6 +33,8 @@ class Config:
     parsers: list[Path] = field(default_factory=list)
     require: list[str] = field(default_factory=list)
     params: dict[str, dict[str, Any]] = field(default_factory=dict)
+    asserts: list[dict[str, Any]] = field(default_factory=list)
+    preset: str | None = None
 
 
 def load(path: Path | None) -> Config:
@@ -69,6 +74,8 @@ def load(path: Path | None) -> Config:
         parsers=[home / name for name in data.get("parsers", [])],
         require=list(data.get("require", [])),
         params=data.get("params", {}),
+        asserts=list(data.get("assert", [])),
+        preset=data.get("preset"),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from specdiag import bundled, parser, rule, store
 from specdiag import source as sources
+from specdiag.assertions import Verdict
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.reading import Progress
 from specdiag.rule import SEVERITIES, Cause, Decision, Hit, Rule
@@ -65,6 +66,7 @@ class Diagnosis:
     rules: list[Rule]
     notices: list[Notice]
     broken: list[SpecdiagError] = field(default_factory=list)  # rules that did not run
+    assertions: list[Verdict] = field(default_factory=list)  # what the user holds runs to
 
     @property
     def causes(self) -> list[Finding]:

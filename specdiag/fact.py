@@ -37,7 +37,7 @@ from typing import Any
 import duckdb
 
 from specdiag import bundled
-from specdiag.estimate import Estimate, places, quantile, ratio
+from specdiag.estimate import Estimate, places, ratio
 from specdiag.store import Store
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99}
@@ -102,7 +102,7 @@ def metrics() -> dict[str, Metric]:
     for path in sorted(bundled.FACTS.glob("*.sql")):
         sql = path.read_text(encoding="utf-8")
         data = bundled.header(sql)
-        lists = {key: tuple(data.pop(key)) for key in ("kinds", "aggregates")}
+        lists: dict[str, Any] = {key: tuple(data.pop(key)) for key in ("kinds", "aggregates")}
         found[path.stem] = Metric(path.stem, sql, **lists, **data)
     return found
 
@@ -114,12 +114,12 @@ def facts(store: Store) -> list[Fact]:
     """
     found = []
     for metric in metrics().values():
+        sample = collect(store.db, metric)
         told: set[str] = set()
-        runs = collect(store.db, metric)
         for aggregate in metric.aggregates:
-            if told >= runs:
+            if told >= sample.runs:
                 break
-            more = [one for one in aggregated(store.db, metric, aggregate) if one.run not in told]
+            more = [one for one in aggregated(store.db, sample, aggregate) if one.run not in told]
             told |= {one.run for one in more}
             found += more
     return sorted(found, key=lambda one: (one.run, one.metric))
@@ -127,11 +127,21 @@ def facts(store: Store) -> list[Fact]:
 
 def measure(store: Store, metric: Metric, aggregate: str) -> list[Fact]:
     """One metric of every run that has samples of it."""
-    return aggregated(store.db, metric, aggregate) if collect(store.db, metric) else []
+    sample = collect(store.db, metric)
+    return aggregated(store.db, sample, aggregate) if sample.runs else []
 
 
-def collect(db: duckdb.DuckDBPyConnection, metric: Metric) -> set[str]:
-    """Table fact_sample: the samples of a metric, all columns above; the runs that have some."""
+@dataclass(frozen=True)
+class Sample:
+    """What table fact_sample holds: the samples of a metric, with the columns above."""
+
+    metric: Metric
+    runs: set[str]
+    mixed: bool  # some run has several kinds, or aggregates of samples that are not shown
+
+
+def collect(db: duckdb.DuckDBPyConnection, metric: Metric) -> Sample:
+    """Fill table fact_sample."""
     empty = ", ".join(f"NULL::{type} AS {name}" for name, type in _COLUMNS.items())
     db.execute(
         f"""CREATE OR REPLACE TEMP TABLE fact_sample AS
@@ -139,26 +149,31 @@ def collect(db: duckdb.DuckDBPyConnection, metric: Metric) -> set[str]:
         FROM (SELECT {empty} WHERE false UNION ALL BY NAME ({metric.sql}))
         WHERE isfinite(value) AND coalesce(weight > 0 AND isfinite(weight), true)"""
     )
-    return {run for (run,) in db.execute("SELECT DISTINCT run FROM fact_sample").fetchall()}
+    kinds = db.execute("SELECT run, kind, stat FROM fact_sample GROUP BY ALL").fetchall()
+    runs = {run for run, _, _ in kinds}
+    return Sample(metric, runs, len(kinds) > len(runs) or any(stat for _, _, stat in kinds))
 
 
-def aggregated(db: duckdb.DuckDBPyConnection, metric: Metric, aggregate: str) -> list[Fact]:
+def aggregated(db: duckdb.DuckDBPyConnection, sample: Sample, aggregate: str) -> list[Fact]:
     """The metric of every run, of the samples that `collect` left."""
-    _keep(db, metric.kinds, aggregate)
+    metric = sample.metric
+    if sample.mixed:
+        _keep(db, metric.kinds, aggregate)
+    table = "fact_kept" if sample.mixed else "fact_sample"
     rows = _dicts(
         db.execute(
             f"""SELECT run, any_value(kind) AS kind, count(*) AS rows, sum(steps) AS steps,
-                bool_or(stat IS NOT NULL) AS given, bool_or(unit_id IS NOT NULL) AS requests,
+                count(stat) > 0 AS given, count(unit_id) > 0 AS requests,
                 {EXACT.get(aggregate, EXACT["last"])} AS value
-            FROM fact_kept GROUP BY run ORDER BY run"""
+            FROM {table} GROUP BY run ORDER BY run"""
         )
     )
     estimates: dict[str, tuple[Estimate, tuple[float, float] | None]] = {}
     sampled = not all(row["given"] for row in rows)
     if sampled and aggregate in QUANTILES:
-        estimates = _quantiles(db, QUANTILES[aggregate])
+        estimates = _quantiles(db, table, QUANTILES[aggregate])
     elif sampled and aggregate not in EXACT:
-        estimates = _means(db, aggregate)
+        estimates = _means(db, table, aggregate)
     found = []
     for row in rows:
         estimate, interval = estimates.get(row["run"], (None, None))
@@ -194,7 +209,7 @@ def _keep(db: duckdb.DuckDBPyConnection, kinds: Sequence[str], aggregate: str) -
 _UNITS = f"""
 WITH extent AS (
     SELECT run, source, min(line) AS low, max(line) - min(line) + 1 AS lines, count(*) AS rows
-    FROM fact_kept WHERE unit_id IS NULL GROUP BY run, source
+    FROM {{table}} WHERE unit_id IS NULL GROUP BY run, source
 ),
 cut AS (
     SELECT *, greatest(1, round(rows / sum(rows) OVER all_of
@@ -204,7 +219,7 @@ cut AS (
 unit AS (
     SELECT k.run, k.unit_id, c.source, floor((k.line - c.low) * c.parts / c.lines) AS part,
         sum({{x}})::DOUBLE AS x, sum({{y}})::DOUBLE AS y
-    FROM fact_kept k
+    FROM {{table}} k
     LEFT JOIN cut c ON c.run = k.run AND c.source = k.source AND k.unit_id IS NULL
     {{join}} GROUP BY ALL
 )
@@ -215,9 +230,9 @@ FROM unit GROUP BY run"""
 
 
 def _means(
-    db: duckdb.DuckDBPyConnection, aggregate: str
+    db: duckdb.DuckDBPyConnection, table: str, aggregate: str
 ) -> dict[str, tuple[Estimate, tuple[float, float] | None]]:
-    sql = _UNITS.format(x="weight", y="weight * value", join="") + _SUMS
+    sql = _UNITS.format(table=table, x="weight", y="weight * value", join="") + _SUMS
     found = {}
     for row in _dicts(db.execute(sql)):
         one = ratio(row)
@@ -232,15 +247,18 @@ def _means(
 
 
 def _quantiles(
-    db: duckdb.DuckDBPyConnection, p: float
+    db: duckdb.DuckDBPyConnection, table: str, p: float
 ) -> dict[str, tuple[Estimate, tuple[float, float] | None]]:
     db.execute(
         f"""CREATE OR REPLACE TEMP TABLE fact_quantile AS
         SELECT run, quantile_cont(value, {p:f}) AS value, count(*) AS rows
-        FROM fact_kept GROUP BY run"""
+        FROM {table} GROUP BY run"""
     )
     sql = _UNITS.format(
-        x="1", y="(k.value <= q.value)::INTEGER", join="JOIN fact_quantile q ON q.run = k.run"
+        table=table,
+        x="1",
+        y="(k.value <= q.value)::INTEGER",
+        join="JOIN fact_quantile q ON q.run = k.run",
     )
     values = dict(db.execute("SELECT run, (value, rows) FROM fact_quantile").fetchall())
     found: dict[str, tuple[Estimate, tuple[float, float] | None]] = {}
@@ -251,21 +269,21 @@ def _quantiles(
         found[row["run"]] = Estimate(value, None, row["units"]), None
         if share is not None and (ends := places(p, share, rows)) is not None:
             wanted[row["run"]] = ends
-    for run, low, high in _at(db, wanted):
+    for run, low, high in _at(db, table, wanted):
         found[run] = found[run][0], (low, high)
     return found
 
 
 def _at(
-    db: duckdb.DuckDBPyConnection, wanted: dict[str, tuple[float, float]]
+    db: duckdb.DuckDBPyConnection, table: str, wanted: dict[str, tuple[float, float]]
 ) -> list[tuple[str, float, float]]:
     """Two quantiles of each run; every run has its own, so they are read off its sorted values."""
     if not wanted:
         return []
     return db.execute(
-        """SELECT run, sorted[floor((len(sorted) - 1) * low)::BIGINT + 1],
+        f"""SELECT run, sorted[floor((len(sorted) - 1) * low)::BIGINT + 1],
             sorted[ceil((len(sorted) - 1) * high)::BIGINT + 1]
-        FROM (SELECT run, list_sort(list(value)) AS sorted FROM fact_kept GROUP BY run)
+        FROM (SELECT run, list_sort(list(value)) AS sorted FROM {table} GROUP BY run)
         JOIN (SELECT unnest(?) AS run, unnest(?) AS low, unnest(?) AS high) USING (run)""",
         [list(wanted), [low for low, _ in wanted.values()], [high for _, high in wanted.values()]],
     ).fetchall()

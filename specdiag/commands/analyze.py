@@ -42,6 +42,10 @@ Require = Annotated[
 Param = Annotated[
     list[str] | None, typer.Option(metavar="RULE.NAME=VALUE", help="Set a threshold of a rule.")
 ]
+PresetName = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="What to demand: ci, strict or smoke."),
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Instead of ./specdiag.toml.")]
 
 
@@ -66,15 +70,16 @@ def check(
     paths: Paths, html: MaybeHtml = None, output: Output = None, fail_on: FailOn = None,
     require: Require = None, param: Param = None, rules: Rules = None,
     parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
-    tokenizer: Tokenizer = None,
+    tokenizer: Tokenizer = None, preset: PresetName = None,
 ) -> None:  # fmt: skip
-    """The same for CI: exits with 1 when a finding is high or critical.
+    """The same for CI: exits with 1 for a high or critical finding, or an assertion that fails.
 
     Example: specdiag check sample_logs/healthy*
     """
     settings = _settings(config, rules, parsers, param, require, fail_on)
-    settings.fail_on = settings.fail_on or "high"
-    raise typer.Exit(_run(paths, _wanted(output, html), settings, baseline or "", tokenizer))
+    settings.preset = preset or settings.preset
+    wanted = _wanted(output, html)
+    raise typer.Exit(_run(paths, wanted, settings, baseline or "", tokenizer, held=True))
 
 
 def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
@@ -113,10 +118,16 @@ def _settings(
 
 
 def _run(
-    paths: list[str], wanted: list[Target], settings: Config, baseline: str, tokenizer: Path | None
-) -> int:
-    from specdiag import diagnosis, provenance, source
+    paths: list[str], wanted: list[Target], settings: Config, baseline: str, tokenizer: Path | None,
+    held: bool = False,
+) -> int:  # fmt: skip
+    """The exit code. `held`: to the assertions and the preset, else they are only told."""
+    from specdiag import assertions, diagnosis, presets, provenance, source
 
+    asserted = assertions.parse(settings.asserts, str(settings.file))
+    preset = presets.find(settings.preset) if settings.preset else None
+    if held:
+        settings.fail_on = settings.fail_on or (preset.fail_on if preset else "high")
     text_of = tokens.read(tokenizer)
     parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
     path = baseline if baseline and source.exists(baseline) else ""
@@ -127,6 +138,9 @@ def _run(
             sources, parsers, rules, settings.params, _progress(sources),
             "" if path else baseline, [one.temporary for one in wanted if one.temporary],
         )  # fmt: skip
+        result.assertions = assertions.judge(asserted, filled)
+        if preset:
+            result.assertions += presets.judge(preset, result, filled)
         if any(one.kind in outputs.TRACED for one in wanted):  # every file is read once more
             origin = provenance.collect(filled.readings, settings, sys.argv[1:], baseline)
     finally:
@@ -135,7 +149,26 @@ def _run(
     for notice in (*result.notices, *result.broken):
         typer.echo(str(notice), err=True)
     outputs.write(wanted, result, filled, origin, text_of)
-    return _exit_code(result, settings)
+    code = _exit_code(result, settings)
+    if code == WRONG_USE or not held:
+        return code
+    _raise_unmatched(result)
+    return max(code, _held(result))
+
+
+def _raise_unmatched(result: Diagnosis) -> None:
+    """Raises SpecdiagError: what checks nothing must not be green."""
+    for one in result.assertions:
+        if one.result == "unmatched":
+            raise SpecdiagError(
+                f"{one.name}: {one.message}", one.where, "`specdiag facts PATH` lists what there is"
+            )
+
+
+def _held(result: Diagnosis) -> int:
+    if any(one.required and one.result == "undecided" for one in result.assertions):
+        return NOTHING_READ
+    return FINDINGS if any(one.result == "failed" for one in result.assertions) else 0
 
 
 def _exit_code(result: Diagnosis, settings: Config) -> int:

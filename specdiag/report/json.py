@@ -9,9 +9,11 @@ from datetime import date, datetime
 from typing import Any
 
 from specdiag import __version__
+from specdiag.assertions import Verdict
 from specdiag.diagnosis import Diagnosis, Finding, Run
 from specdiag.report import drawing
 from specdiag.report.text import INVISIBLE, coverage, notices, to_switch_on
+from specdiag.rule import plain
 
 SCHEMA = 1
 STEP = ("source", "line", *drawing.COLUMNS)  # columns of a step that a finding tells of
@@ -23,7 +25,12 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; the same text for the same input."""
-    text = json.dumps(document(diagnosis), ensure_ascii=False, indent=1, allow_nan=False)
+    return written(document(diagnosis))
+
+
+def written(made: Any) -> str:
+    """What `jsonable` made as text, invisible characters as escapes."""
+    text = json.dumps(made, ensure_ascii=False, indent=1, allow_nan=False)
     return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
 
 
@@ -39,6 +46,7 @@ def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
             {"rule": one.rule, "run": one.run, "result": one.result, "reason": one.reason}
             for one in diagnosis.results
         ],
+        "assertions": [_assertion(one) for one in diagnosis.assertions],
         "notices": [
             {
                 "what": one.what, "where": one.where, "help": one.help,
@@ -87,6 +95,16 @@ def _finding(finding: Finding, longest: int) -> dict[str, Any]:
         "fix": list(finding.rule.fix),
         "explained_by": finding.explained_by,
     }
+
+
+def _assertion(verdict: Verdict) -> dict[str, Any]:
+    low, high = verdict.interval or (None, None)
+    return {
+        "name": verdict.name, "run": verdict.run, "result": verdict.result,
+        "message": verdict.message, "required": verdict.required, "metric": verdict.metric,
+        "aggregate": verdict.aggregate, "value": plain(verdict.value), "unit": verdict.unit,
+        "low": plain(low), "high": plain(high), "more": verdict.more,
+    }  # fmt: skip
 
 
 def _cut(text: str, longest: int) -> str:
