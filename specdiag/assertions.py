@@ -290,9 +290,11 @@ def _whole(wanting: float) -> int | None:
 
 def _said(found: Fact, interval: tuple[float, float] | None) -> str:
     said = _figure(found.value)
+    if found.unit not in ("share", found.metric):
+        said += f" {found.unit}"
     if interval is not None:
         said += f" ({_figure(interval[0])} to {_figure(interval[1])})"
-    return said if found.unit == "share" else f"{said} {found.unit}"
+    return said
 
 
 def _figure(value: float) -> str:

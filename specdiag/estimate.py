@@ -87,7 +87,7 @@ def places(p: float, share: Estimate, rows: int) -> tuple[float, float] | None:
     if share.error is None:
         return None
     spread = share.value * (1 - share.value)
-    worth = min(spread / share.error**2, rows) if share.error > 0 and spread > 0 else share.units
+    worth = min(spread / share.error**2, rows) if share.error > 0 and spread > 0 else rows
     if max(p, 1 - p) ** worth > MISSED:
         return None
     reach = quantile(share.units - 1)
