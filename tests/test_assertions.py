@@ -258,7 +258,11 @@ def test_assertions_travel_in_json(specdiag, tmp_path):
     assert (first["result"], second["result"]) == ("ok", "failed")
     assert first["run"] == "dflash-linear" and first["name"] == "accept_len at least 2"
     assert first["low"] < first["value"] < first["high"]
-    assert (first["metric"], first["aggregate"], first["unit"]) == ("accept_len", "pooled", "tokens")
+    assert (first["metric"], first["aggregate"], first["unit"]) == (
+        "accept_len",
+        "pooled",
+        "tokens",
+    )
 
 
 def test_without_assertions_the_list_is_empty(specdiag):
