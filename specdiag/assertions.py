@@ -27,7 +27,6 @@ from specdiag.estimate import FEWEST
 from specdiag.fact import Fact
 from specdiag.store import Store
 
-RESULTS = ("ok", "failed", "undecided", "unmatched")  # unmatched: there is nothing to judge
 BOUNDS = {"at_least": "at least", "at_most": "at most", "above": "above", "below": "below"}
 FOREVER = 1e12  # more steps than anybody will wait for
 _LOWER, _STRICT = ("at_least", "above"), ("above", "below")
@@ -59,7 +58,7 @@ class Verdict:
 
     name: str  # what is held: accept_len at least 3.4
     run: str | None
-    result: str  # of RESULTS
+    result: str  # ok, failed, undecided, or unmatched: there is nothing to judge
     message: str
     required: bool = False
     metric: str | None = None
