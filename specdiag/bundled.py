@@ -21,6 +21,8 @@ PUBLISHED = _PACKAGE / "published.csv"
 WORDS = _PACKAGE / "words.sql"
 REPLAY = _PACKAGE / "replay.sql"
 IDENTITIES = _PACKAGE / "identities"
+FACTS = _PACKAGE / "facts"
+SMOKE = _PACKAGE / "smoke.sql"
 FIGURES = _PACKAGE / "figures"
 
 

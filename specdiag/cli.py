@@ -17,6 +17,7 @@ from specdiag.commands import (
     analyze,
     baseline,
     compare,
+    facts,
     ledger,
     report,
     schema,
@@ -149,6 +150,7 @@ app.command()(whatif.whatif)
 app.command()(compare.compare)
 app.command()(trend.trend)
 app.command()(stops.stops)
+app.command()(facts.facts)
 app.command()(ledger.ledger)
 app.command()(report.report)
 app.command()(schema.schema)

@@ -10,8 +10,9 @@ from typing import Any
 
 import duckdb
 
-from specdiag import bundled, parser, rule, store
+from specdiag import bundled, outcome, parser, rule, store
 from specdiag import source as sources
+from specdiag.assertions import Verdict
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.reading import Progress
 from specdiag.rule import SEVERITIES, Cause, Decision, Hit, Rule
@@ -79,6 +80,7 @@ class Diagnosis:
     tables: Store | None = field(default=None, compare=False)  # which copies share
     fail_on: str = "high"  # the severity from which on it is not ok, or never
     require: tuple[str, ...] = ()  # rules without which it is not ok where they are undecided
+    assertions: list[Verdict] = field(default_factory=list)  # what the user holds runs to
 
     @property
     def causes(self) -> list[Finding]:
@@ -93,13 +95,7 @@ class Diagnosis:
     @property
     def ok(self) -> bool:
         """Whether `specdiag check` would exit with 0, under the same settings."""
-        undecided = {one.rule for one in self.results if one.result == "undecided"}
-        known = {one.name for one in self.rules}
-        return (
-            not self.broken
-            and not self.at_least(self.fail_on)
-            and not any(name in undecided or name not in known for name in self.require)
-        )
+        return outcome.exit_code(self, self.fail_on) == 0
 
     def at_least(self, severity: str) -> list[Finding]:
         """Causes of this severity or worse that nobody accepted; none at severity `never`.

@@ -11,7 +11,9 @@ from typing import Any
 
 from specdiag import (
     accepted,
+    assertions,
     diagnosis,
+    presets,
     provenance,
     reading,
     rule,
@@ -110,6 +112,8 @@ def analyze(
     which every file is read once more. Findings that are accepted or suppressed are marked.
     """
     known = _baselines(baseline)
+    asserted = assertions.parse(settings.asserts, str(settings.file))
+    preset = presets.find(settings.preset) if settings.preset else None
     parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
     if not broken:  # else what seems unknown may be what is broken, which says more
         _known(settings.require, rules)
@@ -128,13 +132,16 @@ def analyze(
             sources, parsers, chosen, params, _counter(sources, progress),
             "" if path else known.against, saved,
         )  # fmt: skip
+        found.assertions = assertions.judge(asserted, filled)
+        if preset:
+            found.assertions += presets.judge(preset, found, filled)
         if command is not None:
             origin = provenance.collect(filled.readings, settings, command, known.against)
     finally:
         source.discard(sources)  # every line that is quoted has been read by now
     found.broken[:0] = broken
     found.tables = filled
-    found.fail_on = settings.fail_on or found.fail_on
+    found.fail_on = settings.fail_on or (preset.fail_on if preset else found.fail_on)
     found.require = tuple(settings.require)
     suppress.apply(found, settings.suppress, rules, date.today())
     accepted.mark(found.findings, known.accepted)

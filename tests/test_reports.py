@@ -100,7 +100,7 @@ class Page(HTMLParser):
 def test_json_keeps_its_contract(sick: Diagnosis) -> None:
     found = stdlib_json.loads(json.render(sick))
     assert list(found) == [
-        "schema", "specdiag", "decidable", "runs", "findings", "results", "notices",
+        "schema", "specdiag", "decidable", "runs", "findings", "results", "assertions", "notices",
     ]  # fmt: skip
     assert found["schema"] == 1
     (run,) = found["runs"]

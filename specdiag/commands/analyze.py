@@ -22,7 +22,7 @@ from specdiag.commands.options import (
     Select,
     Tokenizer,
 )
-from specdiag.errors import NOTHING_READ, WRONG_USE
+from specdiag.errors import SpecdiagError
 
 if TYPE_CHECKING:
     from specdiag.commands.outputs import Target
@@ -50,6 +50,10 @@ ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Never exit with 1 f
 NoCi = Annotated[
     bool, typer.Option("--no-ci", help="Say nothing more on GitHub or GitLab; or SPECDIAG_NO_CI=1.")
 ]
+PresetName = Annotated[
+    str | None,
+    typer.Option("--preset", metavar="NAME", help="What to demand: ci, strict or smoke."),
+]
 
 
 def analyze(
@@ -76,9 +80,9 @@ def check(
     exit_zero: ExitZero = False, require: Require = None, select: Select = None,
     ignore: Ignore = None, param: Param = None, rules: Rules = None, parsers: Parsers = None,
     config: ConfigFile = None, baseline: Baseline = None, tokenizer: Tokenizer = None,
-    no_ci: NoCi = False,
+    preset: PresetName = None, no_ci: NoCi = False,
 ) -> None:  # fmt: skip
-    """The same for CI: exits with 1 when a finding is high or critical.
+    """The same for CI: exits with 1 for a high or critical finding, or an assertion that fails.
 
     Findings that are accepted do not count: see `specdiag baseline`. On GitHub Actions it also
     annotates and writes the step's summary.
@@ -88,8 +92,9 @@ def check(
     settings = diagnosing.settings_of(
         config, rules, parsers, param, require, fail_on, select, ignore
     )
-    settings.fail_on = settings.fail_on or "high"
-    code = _run(paths, _wanted(output, html), settings, baseline, tokenizer, in_ci=not no_ci)
+    settings.preset = preset or settings.preset
+    wanted = _wanted(output, html)
+    code = _run(paths, wanted, settings, baseline, tokenizer, held=True, in_ci=not no_ci)
     raise typer.Exit(0 if exit_zero and code == FINDINGS else code)
 
 
@@ -101,24 +106,25 @@ def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
 
 def _run(
     paths: list[str], wanted: list[Target], settings: Config, baseline: list[str] | None,
-    tokenizer: Path | None, in_ci: bool = False,
+    tokenizer: Path | None, held: bool = False, in_ci: bool = False,
 ) -> int:  # fmt: skip
+    """The exit code. `held`: to what `check` demands, assertions and presets included."""
+    from specdiag import outcome
+
     text_of = tokens.read(tokenizer)
     result, origin = diagnosing.diagnose(paths, settings, baseline, wanted)
     with ci.told(result, wanted) if in_ci else nullcontext():
         outputs.write(wanted, result, result.tables, origin, text_of)
-    return _exit_code(result, settings)
+    if held and not result.broken:
+        _raise_unmatched(result)
+    fail_on = result.fail_on if held else settings.fail_on or "never"
+    return outcome.exit_code(result, fail_on, held)
 
 
-def _exit_code(result: Diagnosis, settings: Config) -> int:
-    from specdiag.rule import SEVERITIES
-
-    if result.broken:
-        return WRONG_USE
-    if any(one.rule in settings.require and one.result == "undecided" for one in result.results):
-        return NOTHING_READ
-    if settings.fail_on in SEVERITIES:
-        limit = SEVERITIES.index(settings.fail_on)
-        if any(SEVERITIES.index(cause.severity) <= limit for cause in result.counted):
-            return FINDINGS
-    return 0
+def _raise_unmatched(result: Diagnosis) -> None:
+    """Raises SpecdiagError: what checks nothing must not be green."""
+    for one in result.assertions:
+        if one.result == "unmatched":
+            raise SpecdiagError(
+                f"{one.name}: {one.message}", one.where, "`specdiag facts PATH` lists what there is"
+            )

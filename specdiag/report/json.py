@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from specdiag import __version__
+from specdiag.assertions import Verdict
 from specdiag.diagnosis import Diagnosis, Finding, Run
 from specdiag.report import drawing
 from specdiag.report.text import INVISIBLE, coverage, notices, to_switch_on
+from specdiag.rule import plain
 
 SCHEMA = 1
 FILE = Path(__file__).with_name("schema.json")  # what is written, as a JSON Schema
@@ -46,6 +48,7 @@ def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
             {"rule": one.rule, "run": one.run, "result": one.result, "reason": one.reason}
             for one in diagnosis.results
         ],
+        "assertions": [_assertion(one) for one in diagnosis.assertions],
         "notices": [
             {
                 "what": one.what, "where": one.where, "help": one.help,
@@ -96,6 +99,16 @@ def _finding(finding: Finding, longest: int) -> dict[str, Any]:
         "accepted": finding.accepted
         and {"date": finding.accepted.date, "reason": finding.accepted.reason},
     }
+
+
+def _assertion(verdict: Verdict) -> dict[str, Any]:
+    low, high = verdict.interval or (None, None)
+    return {
+        "name": verdict.name, "run": verdict.run, "result": verdict.result,
+        "message": verdict.message, "required": verdict.required, "metric": verdict.metric,
+        "aggregate": verdict.aggregate, "value": plain(verdict.value), "unit": verdict.unit,
+        "low": plain(low), "high": plain(high), "more": verdict.more,
+    }  # fmt: skip
 
 
 def _cut(text: str, longest: int) -> str:

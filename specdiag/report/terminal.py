@@ -49,6 +49,7 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
     for group in groups:
         _group(console, group)
     _accepted(console, [one for group in every if group.accepted for one in group.findings])
+    _assertions(console, diagnosis)
     _undecided(console, diagnosis)
     counts: dict[str, int] = defaultdict(int)
     for one in diagnosis.results:
@@ -155,6 +156,19 @@ def _say(console: Console, words: str, indent: int = 7, style: str = "") -> None
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     console.print(Text(filled, style=style), soft_wrap=True)
+
+
+def _assertions(console: Console, diagnosis: Diagnosis) -> None:
+    if not diagnosis.assertions:
+        return
+    console.print(Text("\nAssertions", style="bold"))
+    for one in diagnosis.assertions:
+        where = "" if one.run is None else f"{visible(one.run, 80)}: "
+        if one.run is None or one.metric is None:  # else the message says what is held
+            where += f"{one.name}: "
+        style = {"failed": "red", "unmatched": "red", "undecided": "yellow"}.get(one.result, "")
+        words = f"{one.result:<9}  {where}{visible(one.message, 400)}"
+        _say(console, words, indent=11, style=style)
 
 
 def _undecided(console: Console, diagnosis: Diagnosis) -> None:

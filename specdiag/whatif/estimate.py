@@ -1,79 +1,16 @@
-"""Means with their intervals, and a cost between the widths at which it was measured.
-
-Requests are the unit: steps of one request resemble each other, so an interval comes from how
-requests differ. A mean over steps is a ratio of two sums over requests, and its variance that of
-the linearised ratio.
-"""
+"""A cost between the widths at which it was measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-FEWEST = 5  # requests below which an interval would say too much
-NORMAL = 1.959964  # quantile of the 95 % interval
+from specdiag.estimate import FEWEST, Estimate, difference, quantile, quotient, ratio
 
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its standard error, NULL where too few requests stand behind it."""
-
-    value: float
-    error: float | None = None
-    units: int = 0  # requests that it was taken from
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval."""
-        if self.error is None:
-            return None
-        reach = quantile(self.units - 1) * self.error
-        return self.value - reach, self.value + reach
-
-    def plus(self, amount: float) -> Estimate:
-        """The estimate of a quantity that is larger by a constant."""
-        return Estimate(self.value + amount, self.error, self.units)
-
-
-def quantile(freedom: int) -> float:
-    """Student's t for a 95 % interval, by its expansion around the normal quantile."""
-    z = NORMAL
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3
-
-
-def ratio(sums: Mapping[str, Any]) -> Estimate | None:
-    """Sum of y over sum of x. `sums` over requests: x, y, xx, xy, yy, and `units`, their number."""
-    x, y, units = float(sums["x"] or 0), float(sums["y"] or 0), int(sums["units"])
-    if x <= 0:
-        return None
-    value = y / x
-    if units < FEWEST:
-        return Estimate(value, None, units)
-    spread = float(sums["yy"]) - 2 * value * float(sums["xy"]) + value**2 * float(sums["xx"])
-    error = math.sqrt(max(spread, 0.0) * units / (units - 1)) / x
-    return Estimate(value, error, units)
-
-
-def quotient(over: Estimate, under: Estimate, factor: float = 1.0) -> Estimate:
-    """factor * over / under, of two estimates that vary independently."""
-    value = factor * over.value / under.value
-    if over.error is None or under.error is None or over.value <= 0:
-        return Estimate(value, None, min(over.units, under.units))
-    share = math.hypot(over.error / over.value, under.error / under.value)
-    return Estimate(value, value * share, min(over.units, under.units))
-
-
-def difference(one: Estimate, other: Estimate) -> Estimate:
-    """one - other, of two estimates that vary independently."""
-    units = min(one.units, other.units)
-    if one.error is None or other.error is None:
-        return Estimate(one.value - other.value, None, units)
-    return Estimate(one.value - other.value, math.hypot(one.error, other.error), units)
+__all__ = [
+    "FEWEST", "Cost", "Estimate", "Point", "difference", "quantile", "quotient", "ratio",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
