@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, checked, cli, diagnosis, drawing, saved, source
+from specdiag import bundled, checked, cli, diagnosis, saved, source
 from specdiag.diagnosis import Diagnosis, Evidence, Finding
 from specdiag.errors import SpecdiagError
 from specdiag.provenance import Provenance
-from specdiag.report import files, html, terminal
+from specdiag.report import drawing, files, html, terminal
 from specdiag.report import json as document
 
 ROOT = Path(__file__).parents[1]
