@@ -259,6 +259,7 @@ def _complete(found: Diagnosis, filled: Store) -> None:
 
 def _rule(one: Record) -> Rule:
     needs, enough = one.record("needs"), one.record("enough")
+    sides = one.record("sides") if "sides" in one.data else Record({}, "")
     severity = one.text("severity")
     if severity not in SEVERITIES:
         raise ValueError(f"{one.where}.severity is none of {', '.join(SEVERITIES)}")
@@ -271,6 +272,7 @@ def _rule(one: Record) -> Rule:
         enough={table: enough.whole(table) for table in enough.data},
         applies=one.text("applies"), enable=one.text("enable"), explains=one.texts("explains"),
         faults=one.texts("faults"), params=one.free("params"), formula=one.text("formula"),
+        sides={label: sides.text(label) for label in sides.data},
         unlike=one.texts("unlike"), causes=_causes(one), reports=one.texts("reports"),
         sides=_sides(one),
     )  # fmt: skip

@@ -109,7 +109,7 @@ def test_json_keeps_its_contract(sick: Diagnosis) -> None:
     finding = found["findings"][0]
     assert set(finding) == {
         "id", "rule", "run", "against", "severity", "title", "message", "impact", "values",
-        "evidence", "step", "causes", "fix", "explained_by",
+        "evidence", "step", "causes", "fix", "explained_by", "accepted",
     }  # fmt: skip
     assert finding["step"] is None
     assert finding["rule"] == "depth_contradicts_commit"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None,
-    help="Keep a file of accepted findings, for `specdiag check --baseline FILE`.",
+    help="Keep a file of accepted findings, for `specdiag check --baseline FILE`.\n\n"
+    "Example: specdiag baseline write accepted.json sample_logs/",
 )  # fmt: skip
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The file of accepted findings.")]
