@@ -101,14 +101,34 @@ def test_the_text_is_that_of_the_command(specdiag, folder):
     assert str(diagnose([SICK, "prose.log"])) + "\n" == answer.err + answer.out
 
 
-@pytest.mark.parametrize("toml", ["", 'fail_on = "medium"', 'fail_on = "never"',
-                                  'fail_on = "critical"', 'require = ["slower_than_baseline"]',
-                                  'require = ["depth_contradicts_commit"]',
-                                  'require = ["nobody"]'])  # fmt: skip
+SETTINGS = {
+    "none": "",
+    "medium": 'fail_on = "medium"',
+    "never": 'fail_on = "never"',
+    "critical": 'fail_on = "critical"',
+    "required": 'require = ["slower_than_baseline"]',
+    "decided": 'require = ["depth_contradicts_commit"]',
+    "unknown": 'require = ["nobody"]',
+    "ignored": 'ignore = ["draft_never_accepted"]',
+    "accepted": '[[suppress]]\nrule = "draft_never_accepted"\nreason = "known"',
+    "held": '[[assert]]\nmetric = "accept_len"\nat_least = 1.5',
+    "not held": '[[assert]]\nmetric = "accept_len"\nat_least = 99.0',
+    "nothing held": '[[assert]]\nmetric = "accept_len"\nrun = "other"\nat_least = 1.5',
+    "strict": 'preset = "strict"',
+}
+
+
+@pytest.mark.parametrize("toml", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("path", [HEALTHY, MILD, SICK], ids=lambda path: path.stem)
 def test_it_is_ok_where_check_exits_with_0(specdiag, folder, path, toml):
     (folder / "specdiag.toml").write_text(toml)
-    assert diagnose(path).ok == (specdiag("check", path).code == 0)
+    answer = specdiag("check", path)
+    try:
+        ok = diagnose(path).ok
+    except SpecdiagError as error:
+        ok = False
+        assert str(error) in answer.err
+    assert ok == (answer.code == 0), answer.out + answer.err
 
 
 # Arguments ---------------------------------------------------------------------------------------
