@@ -1,5 +1,6 @@
 -- title    = "Acceptance is below the published figures"
 -- severity = "info"
+-- family   = "acceptance"
 -- needs    = { commit_mean = ["commit_len"], run = ["model"], published = [], source = [], benchmark = [], request = [], config = [], event = [] }
 -- applies  = "speculates AND served AND model IS NOT NULL AND algorithm SIMILAR TO '.*(DFLASH|DDTREE).*'"
 -- enable   = "keep the decode lines or the response records of at least 200 steps"

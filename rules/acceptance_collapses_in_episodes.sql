@@ -1,5 +1,6 @@
 -- title    = "Acceptance collapses for a while and comes back"
 -- severity = "high"
+-- family   = "acceptance"
 -- needs    = { run = ["served"], acceptance = [], decode = [], request = [], event = [] }
 -- applies  = "speculates AND served AND run IN (SELECT run FROM decode WHERE accept_len IS NOT NULL UNION SELECT run FROM acceptance UNION SELECT run FROM request WHERE verify_steps > 0)"
 -- why      = "Hard text lowers acceptance, it does not end it: hundreds of drafts without one that is accepted, between healthy windows of the same server, mean that the drafter or the target worked on a state that was not the text's."

@@ -1,5 +1,6 @@
 -- title    = "Acceptance decays with context"
 -- severity = "medium"
+-- family   = "acceptance"
 -- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], prefill = [] }
 -- enough   = 15
 -- applies  = "speculates AND served"

@@ -1,5 +1,6 @@
 -- title    = "Acceptance is lost under one parallel layout"
 -- severity = "high"
+-- family   = "acceptance"
 -- needs    = { rival = ["against"], difference = [], run = [], decode = [], request = [], event = [] }
 -- applies  = "speculates AND served AND (run IN (SELECT run FROM rival) OR run IN (SELECT run FROM pairing WHERE declared))"
 -- enable   = "give a run of the same model, drafter and prompts under another layout: --baseline RUN|PATH"

@@ -1,5 +1,6 @@
 -- title    = "Acceptance is low from the first window on"
 -- severity = "high"
+-- family   = "acceptance"
 -- needs    = { commit_mean = ["commit_len"], rival = [], difference = [], run = [], acceptance = [], request = [], event = [] }
 -- applies  = "speculates AND served"
 -- enable   = "keep the decode lines or the response records of at least 200 steps"

@@ -1,5 +1,6 @@
 -- title    = "Acceptance is low on purpose"
 -- severity = "info"
+-- family   = "acceptance"
 -- needs    = { commit_sample = ["commit_len"], event = [], config = [] }
 -- enough   = 5
 -- why      = "A simulated acceptance, or a policy that drafts less under load, sets the commit length: it says nothing about the drafter."

@@ -1,5 +1,6 @@
 -- title    = "Acceptance fell with a change of versions"
 -- severity = "medium"
+-- family   = "acceptance"
 -- needs    = { rival = ["against"], difference = [], run = [], request = [], event = [] }
 -- applies  = "speculates AND served AND (run IN (SELECT run FROM rival) OR run IN (SELECT run FROM pairing WHERE declared))"
 -- enable   = "give the older run with the same model, drafter, hardware and prompts: --baseline RUN|PATH"

@@ -1,5 +1,6 @@
 -- title    = "Acceptance is too good to be true"
 -- severity = "critical"
+-- family   = "acceptance"
 -- needs    = { run = ["served"], acceptance = [], decode = [], request = [], event = [], problem = [], config = [], baseline = [] }
 -- applies  = "speculates AND served AND run IN (SELECT run FROM decode WHERE accept_len IS NOT NULL UNION SELECT run FROM acceptance UNION SELECT run FROM request WHERE verify_steps > 0)"
 -- why      = "No drafter knows all of a text. Where every draft of nearly every step is accepted, either the text is one that any drafter predicts (a loop, one sign, nothing), or the comparison that should refuse drafts is broken."

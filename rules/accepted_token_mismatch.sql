@@ -1,5 +1,6 @@
 -- title    = "A draft was accepted that the target did not choose"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["accepted", "node_tokens", "target_tokens"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the tokens of the nodes and the target choice at every row"

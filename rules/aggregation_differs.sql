@@ -1,5 +1,6 @@
 -- title    = "Two ways to average the commit length differ"
 -- severity = "low"
+-- family   = "metrics"
 -- needs    = { request = ["verify_steps", "completion_tokens"], benchmark = [], decode = [], acceptance = [], commit_mean = [], event = [] }
 -- enough   = { request = 10 }
 -- why      = "A mean over requests counts a short answer as much as a long one; tokens over steps counts every step once. Where the length of answers and their acceptance go together, the two differ, and both are right."

@@ -1,5 +1,6 @@
 -- title    = "Batches outside the captured sizes run without a graph"
 -- severity = "medium"
+-- family   = "speed"
 -- needs    = { decode = ["running", "tokens_per_s"], event = [], config = [], run = ["server"] }
 -- applies  = "run IN (SELECT run FROM decode WHERE graph IS NOT NULL) OR run IN (SELECT run FROM event WHERE kind = 'capture_sizes')"
 -- enough   = { decode = 5 }

@@ -1,5 +1,6 @@
 -- title    = "The benchmark measured something else, too"
 -- severity = "low"
+-- family   = "metrics"
 -- needs    = { benchmark = ["tokens_per_s"], run = [], peer = [], decode = [], prefill = [], config = [], difference = [] }
 -- why      = "A figure is worth what can be repeated: the same prompts, nobody else on the server, a cold or an equally warm cache, graphs on, enough requests, and the commit length beside every speed."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "A compiled package was built for another torch or CUDA"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"], config = [] }
 -- why      = "A compiled package (kernels, attention, grammar) fits only the torch and the CUDA that it was built for. The loader says which name it misses; messages that follow (no module, another GPU, reinstall) come from the same cause."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "The bonus token comes from the wrong row"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["accepted", "bonus", "target_tokens"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the bonus and the target choice at every row"

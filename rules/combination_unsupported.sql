@@ -1,5 +1,6 @@
 -- title    = "Settings that do not work together"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"], event = [], config = [] }
 -- why      = "Not every attention backend, page size, quantisation or parallel layout supports every speculative algorithm, and much is refused only after the weights are loaded. The message may name a family (EAGLE) for its relatives (EAGLE3, MTP, STANDALONE)."
 -- fix      = [

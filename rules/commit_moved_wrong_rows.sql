@@ -1,5 +1,6 @@
 -- title    = "The commit keeps rows that were not accepted"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["accepted", "kv_source"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record source and target rows of the commit; checksums prove the bytes (--trace-detail checksums)"

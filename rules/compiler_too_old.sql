@@ -1,5 +1,6 @@
 -- title    = "The CUDA compiler does not know this GPU's architecture"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"], config = [] }
 -- why      = "Kernels that are built at start-up need a toolkit that knows the card: 9.0a from CUDA 12.0, 10.0a and 12.0a from 12.8, later ones from 12.9 or 13. The failure is often wrapped into a capture error whose advice is about memory."
 -- fix      = [

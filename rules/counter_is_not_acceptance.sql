@@ -1,5 +1,6 @@
 -- title    = "A counter sold as acceptance counts something else"
 -- severity = "high"
+-- family   = "trace"
 -- needs    = { run = [], acceptance = [], step = [], replay = [] }
 -- why      = "Acceptance varies from step to step. A column that is always equal to the budget, the number of nodes or the depth of the tree reports the tree; one that equals the row number of the last accepted node reports where the node lies, not how deep."
 -- fix      = ["Count the edges from the root to the last accepted node, and print that.", "Believe the commit length until then: it is what the request received."]

@@ -1,5 +1,6 @@
 -- title    = "Decoding runs without graphs"
 -- severity = "high"
+-- family   = "speed"
 -- needs    = { decode = ["graph"], event = [], config = [] }
 -- enough   = 5
 -- enable   = "serve for longer: five decode lines are needed"

@@ -1,5 +1,6 @@
 -- title    = "Accepted depth contradicts commit length"
 -- severity = "critical"
+-- family   = "tree"
 -- needs    = { commit_sample = ["commit_len"], acceptance = [], step = [], replay = [] }
 -- enough   = 1
 -- applies  = "speculates AND served"

@@ -1,5 +1,6 @@
 -- title    = "The device is idle because the host is slow"
 -- severity = "medium"
+-- family   = "speed"
 -- needs    = { profile = ["busy_ms", "host_gap_ms"], profile_gap = [], profile_stage = [] }
 -- applies  = "run IN (SELECT run FROM profile)"
 -- enable   = "record the profiler trace with activities CPU and CUDA: without the launches nobody knows what a gap waits for"

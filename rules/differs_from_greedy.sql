@@ -1,5 +1,6 @@
 -- title    = "Greedy answers differ from plain decoding's"
 -- severity = "medium"
+-- family   = "output"
 -- needs    = { request = ["text"], pairing = ["against"], hindrance = [], run = [] }
 -- enough   = { request = 10 }
 -- applies  = "speculates AND run IN (SELECT run FROM request WHERE text IS NOT NULL AND coalesce(temperature, 0) = 0) AND run IN (SELECT p.run FROM pairing p JOIN run r ON r.run = p.against JOIN request q ON q.run = r.run WHERE NOT r.speculates AND q.text IS NOT NULL)"

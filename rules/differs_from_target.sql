@@ -1,5 +1,6 @@
 -- title    = "The text is not the target's"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["emitted", "oracle_tokens"], replay = [], request = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record what a plain pass over the text chooses (--trace-detail oracle)"

@@ -1,5 +1,6 @@
 -- title    = "One data-parallel rank is loaded, the others wait"
 -- severity = "medium"
+-- family   = "capacity"
 -- needs    = { decode = ["running", "time"], prefill = [], event = [], run = ["server"] }
 -- enough   = { decode = 20 }
 -- applies  = "run IN (SELECT run FROM decode WHERE regexp_matches(coalesce(rank, ''), 'DP[0-9]+|^0*[1-9][0-9]*$'))"

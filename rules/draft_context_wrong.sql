@@ -1,5 +1,6 @@
 -- title    = "The drafter reads another context than the text"
 -- severity = "high"
+-- family   = "trace"
 -- needs    = { step = ["ctx_len", "draft_kv_after"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the drafter's input and the length of its cache on both sides"

@@ -1,5 +1,6 @@
 -- title    = "The draft model does not load or does not fit the target"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"], event = [], config = [], run = [] }
 -- why      = "A drafter is made for one target: its vocabulary, hidden size, layers and weight names must be those that the server's class for it expects. Another revision, another family or a wrong configuration key shows while its weights are loaded, or the server refuses it and goes on without."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "The target never accepts a draft"
 -- severity = "high"
+-- family   = "acceptance"
 -- needs    = { commit_sample = ["commit_len"], event = [], run = [] }
 -- applies  = "speculates AND served"
 -- enable   = "keep the decode lines (log level info) or the response records of at least 200 steps"

@@ -1,5 +1,6 @@
 -- title    = "What was emitted is not what was accepted"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["accepted", "node_tokens", "emitted"], config = [], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the bonus and the emitted tokens of every step"

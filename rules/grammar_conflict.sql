@@ -1,5 +1,6 @@
 -- title    = "Grammar and speculation contradict each other"
 -- severity = "high"
+-- family   = "output"
 -- needs    = { run = ["served"], event = [], problem = [], request = [], baseline = [] }
 -- applies  = "speculates AND served"
 -- why      = "With a schema every committed token must be legal, so the mask has to hold at every drafted position and the grammar may advance by accepted tokens only. Where one of the two is off by a token, the grammar refuses what was committed: the request is aborted with an error 500, or never finds its end."

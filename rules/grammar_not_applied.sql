@@ -1,5 +1,6 @@
 -- title    = "The target chose what the grammar does not allow"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["legal", "accepted"], replay = [], request = [] }
 -- applies  = "run IN (SELECT run FROM step WHERE legal IS NOT NULL UNION SELECT run FROM request WHERE grammar IS NOT NULL AND run IN (SELECT run FROM step))"
 -- enable   = "record of each row whether the grammar allows the choice after it"

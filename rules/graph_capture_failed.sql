@@ -1,5 +1,6 @@
 -- title    = "A graph capture failed, and not for lack of memory"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"], event = [], config = [] }
 -- why      = "A capture runs every batch size once, with made-up inputs. A part that copies to the host, allocates, or takes another shape for the drafted width dies there. The server wraps the exception in advice about memory, which does not help here."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "The device waits for the host's walk"
 -- severity = "medium"
+-- family   = "trace"
 -- needs    = { step = ["walk_ms", "step_ms"] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the times of the stages"

@@ -1,5 +1,6 @@
 -- title    = "A kernel read or wrote where it may not"
 -- severity = "critical"
+-- family   = "runtime"
 -- needs    = { problem = ["type"], decode = [], event = [], config = [] }
 -- why      = "A kernel used an address or an index outside of its tensors. The process cannot go on: every later call fails with the same error, and other ranks lose a peer. The error is reported by whichever call comes next, so the frame that the traceback names is not the place unless launches were blocking."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "A kernel does not exist for this GPU"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"], config = [] }
 -- why      = "A kernel library holds code for the architectures it was built for. A GPU that is older, newer or of another family (workstation Blackwell 12.x is not data-centre Blackwell 10.x) starts, then dies at the first capture or request. A library that does not know the card may even take 12.0 for less than 7.5."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "The target's cache does not hold what was committed"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["ctx_len", "kv_after"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the rows of the target's cache before verification, after it, and after the commit"

@@ -1,5 +1,6 @@
 -- title    = "The last step counts drafts that were cut off"
 -- severity = "info"
+-- family   = "metrics"
 -- needs    = { request = ["verify_steps", "correct_drafts", "completion_tokens"] }
 -- enough   = 4
 -- why      = "A request that ends inside an accepted path, at its length limit or a stop token, emits less than its last step accepted. The counters keep what was accepted, so they lie above tokens per step, most of all for short answers."

@@ -1,5 +1,6 @@
 -- title    = "The mode that was asked for did not run"
 -- severity = "high"
+-- family   = "trace"
 -- needs    = { run = ["algorithm"], event = [], step = [], decode = [], acceptance = [] }
 -- why      = "A build with a new algorithm proves itself by its own lines: the worker is initialised, the mode is announced, the first verification is reported. Where one is missing while requests are served, something else served them. One reported verification proves only that the path ran once."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "A module or an interface that the server imports is missing"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"] }
 -- why      = "A package is not installed, or it is older or newer than the server expects. The innermost message names the culprit; the packages in the outer frames only passed it on."
 -- fix      = [

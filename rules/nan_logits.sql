@@ -1,5 +1,6 @@
 -- title    = "Logits are not numbers"
 -- severity = "critical"
+-- family   = "runtime"
 -- needs    = { event = ["kind"], problem = [], prefill = [], decode = [], config = [] }
 -- applies  = "server"
 -- why      = "A NaN in one row of logits makes the sampler draw arbitrary tokens, and what it drew is written to the KV cache of that request: the rest of its answer is garbage, with status 200. A sampler that replaces NaN hides it; one that does not kills the process."

@@ -1,5 +1,6 @@
 -- title    = "Decoding stays slow after the KV pool was full once"
 -- severity = "high"
+-- family   = "capacity"
 -- needs    = { decode = ["running", "tokens_per_s"], event = [], run = ["server"] }
 -- enough   = { decode = 20 }
 -- applies  = "run IN (SELECT run FROM event WHERE kind = 'retraction')"

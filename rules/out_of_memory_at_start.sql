@@ -1,5 +1,6 @@
 -- title    = "Out of memory before the server was ready"
 -- severity = "critical"
+-- family   = "capacity"
 -- needs    = { problem = ["type"], event = [], config = [], run = ["draft_tokens"] }
 -- why      = "Weights, draft weights, KV pools and graphs share the memory. --mem-fraction-static gives weights and pools their share; graphs and activations need what is left, and a wide draft with a long capture list needs much. Messages advise to raise the fraction (the pool found no room) or to lower it (capture found none): with a draft model both can come in turn."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "Out of memory while serving"
 -- severity = "critical"
+-- family   = "capacity"
 -- needs    = { problem = ["type"], decode = [], config = [], run = ["ready"] }
 -- why      = "Start-up leaves a fixed rest of memory for activations. A verification needs logits for running x drafted rows over the whole vocabulary, a long prompt needs a chunk's activations: what fits at start may not fit under load."
 -- fix      = [

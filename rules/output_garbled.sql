@@ -1,5 +1,6 @@
 -- title    = "Answers are garbled or loop, and acceptance says that speculation has a part in it"
 -- severity = "critical"
+-- family   = "output"
 -- needs    = { request = ["completion_tokens"], baseline = [], run = [], acceptance = [], decode = [] }
 -- enough   = { request = 5 }
 -- applies  = "speculates AND served AND run IN (SELECT run FROM request)"

@@ -1,5 +1,6 @@
 -- title    = "Accepted rows are no path of the tree"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["accepted", "parents"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record accepted rows and parents of every step"

@@ -1,5 +1,6 @@
 -- title    = "A rank, a node or a process of the server was lost"
 -- severity = "critical"
+-- family   = "runtime"
 -- needs    = { event = ["kind"], problem = [], decode = [], prefill = [] }
 -- applies  = "server"
 -- why      = "Ranks and nodes need each other: when one is gone, the others fail with network errors, health checks or failed transfers, all at once. Those messages name who noticed, not who failed; the first in time is nearest to the cause, and the lost one's own log has it."

@@ -1,5 +1,6 @@
 -- title    = "Slots of a pool are lost, or counted twice"
 -- severity = "critical"
+-- family   = "capacity"
 -- needs    = { run = ["server"], event = [], problem = [], decode = [], prefill = [], request = [] }
 -- applies  = "server OR run IN (SELECT run FROM problem)"
 -- why      = "When a server is idle, every slot of a pool is free, held by the prefix cache, or locked. Where the sum is not the size of the pool, a request ended without giving back what it took (or gave it back twice): the server stops at its own check, or has less room with every request."

@@ -1,5 +1,6 @@
 -- title    = "Drafts beyond a position are never accepted"
 -- severity = "medium"
+-- family   = "acceptance"
 -- needs    = { run = ["served"], acceptance = [], request = [], decode = [] }
 -- applies  = "speculates AND served AND (algorithm IS NULL OR algorithm NOT SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*') AND run IN (SELECT run FROM acceptance WHERE positions IS NOT NULL UNION SELECT run FROM request WHERE histogram IS NOT NULL)"
 -- why      = "A draft is accepted only with all drafts before it, so acceptance by position falls gently. Where it stops dead behind a healthy position, the drafter does not see what it needs for the next one; where it fades out long before the last, most of each verification is thrown away."

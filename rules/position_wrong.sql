@@ -1,5 +1,6 @@
 -- title    = "Positions do not follow the tree"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["positions", "depths", "ctx_len"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record positions, depths and the start of every step"

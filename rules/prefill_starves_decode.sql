@@ -1,5 +1,6 @@
 -- title    = "Prompts keep running requests from decoding"
 -- severity = "high"
+-- family   = "speed"
 -- needs    = { prefill = ["running", "time"], decode = [], run = ["server"] }
 -- enough   = { prefill = 8 }
 -- applies  = "run IN (SELECT run FROM prefill WHERE running > 0 AND coalesce(bootstrapping, inflight) IS NULL GROUP BY run HAVING count(*) >= 8)"

@@ -1,5 +1,6 @@
 -- title    = "Prefix cache and speculation hurt each other"
 -- severity = "high"
+-- family   = "acceptance"
 -- needs    = { run = ["served"], baseline = [], prefill = [], request = [], decode = [], config = [] }
 -- applies  = "speculates AND served AND run IN (SELECT run FROM prefill WHERE cached_tokens IS NOT NULL UNION SELECT run FROM request WHERE cached_tokens IS NOT NULL)"
 -- why      = "A cached prefix saves its prefill, and nothing else may change. Where speculation reserves so much that prefixes are evicted, prompts are computed again; where the drafter's own cache is not filled on a hit, drafts after it are refused."

@@ -1,5 +1,6 @@
 -- title    = "Two definitions of accept rate"
 -- severity = "low"
+-- family   = "metrics"
 -- needs    = { run = ["rate_formula"], peer = [], decode = [] }
 -- why      = "SGLang changed what it divides: up to 0.5.10 the bonus is counted (floor 1/N, never 0), from 0.5.11 only drafts (floor 0). The same behaviour prints two rates."
 -- fix      = ["Compare the accept length, which no release changed, or convert: new rate = (L - 1) / (N - 1), old rate = L / N."]

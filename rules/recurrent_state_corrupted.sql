@@ -1,5 +1,6 @@
 -- title    = "A hybrid target's recurrent state goes wrong under speculation"
 -- severity = "critical"
+-- family   = "output"
 -- needs    = { request = ["text"], baseline = ["against"], run = [], event = [], decode = [] }
 -- enough   = { request = 5, baseline = 1 }
 -- applies  = "speculates AND served AND run IN (SELECT run FROM event WHERE kind IN ('hybrid', 'state_cache') UNION SELECT run FROM decode WHERE state_usage IS NOT NULL OR state_slots IS NOT NULL)"

@@ -1,5 +1,6 @@
 -- title    = "Two requests of a batch were exchanged"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["ctx_len", "accepted", "request"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record request, step number and root of every step"

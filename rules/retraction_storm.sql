@@ -1,5 +1,6 @@
 -- title    = "Requests are thrown out of a full KV pool again and again"
 -- severity = "high"
+-- family   = "capacity"
 -- needs    = { decode = ["running"], event = [], prefill = [], request = [] }
 -- why      = "The pool holds fewer tokens than the admitted requests grow to. A request that is retracted is prefilled again, prompt and answer so far, and the same tokens are paid for twice."
 -- fix      = [

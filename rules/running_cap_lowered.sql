@@ -1,5 +1,6 @@
 -- title    = "Requests queue behind a running limit that speculation lowered"
 -- severity = "medium"
+-- family   = "capacity"
 -- needs    = { decode = ["running", "queued", "usage"], event = [], config = [], run = ["speculates"] }
 -- enough   = { decode = 10 }
 -- applies  = "speculates AND run IN (SELECT run FROM decode WHERE queued > 0)"

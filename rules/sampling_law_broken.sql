@@ -1,5 +1,6 @@
 -- title    = "Sampled tokens do not follow the request's law"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["target_probs", "accepted"], request = ["temperature"] }
 -- applies  = "speculates AND run IN (SELECT run FROM step) AND run IN (SELECT run FROM request WHERE temperature > 0)"
 -- enable   = "record the target's probability of every node and of the bonus (--trace-detail law)"

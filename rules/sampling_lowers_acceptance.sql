@@ -1,5 +1,6 @@
 -- title    = "Sampled requests are accepted otherwise than greedy ones"
 -- severity = "medium"
+-- family   = "acceptance"
 -- needs    = { request = ["temperature", "verify_steps"], comparable = [], difference = [], run = [], config = [], event = [] }
 -- enough   = 10
 -- applies  = "speculates AND run IN (SELECT run FROM request WHERE temperature > 0 AND verify_steps > 0) AND (run IN (SELECT run FROM request WHERE temperature = 0) OR run IN (SELECT c.run FROM comparable c JOIN request q ON q.run = c.against WHERE q.temperature = 0))"

@@ -1,5 +1,6 @@
 -- title    = "An exception ended the server while it served"
 -- severity = "critical"
+-- family   = "runtime"
 -- needs    = { problem = ["type"], decode = [], run = ["ended"] }
 -- why      = "A scheduler or an engine does not survive an exception of its own: every request in it is lost. The first exception that is no consequence is the cause; other ranks, the parent and the clients only report the loss."
 -- fix      = [

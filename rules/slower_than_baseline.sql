@@ -1,5 +1,6 @@
 -- title    = "Speculation is slower than plain decoding"
 -- severity = "high"
+-- family   = "speed"
 -- needs    = { baseline = ["against"], run = [], config = [], decode = [], benchmark = [] }
 -- applies  = "speculates AND served"
 -- enable   = "analyse a run of the same model without speculation beside it"

@@ -1,5 +1,6 @@
 -- title    = "Two sources of the same figure disagree"
 -- severity = "medium"
+-- family   = "metrics"
 -- needs    = { ledger = [], request = [], commit_sample = [], decode = [], run = ["speculates"], event = [], benchmark = [], acceptance = [], metric = [] }
 -- applies  = "speculates AND served"
 -- why      = "A record's counters are tied to each other: accept length = tokens / steps, the histogram counts every step once, a step proposes the same number of drafts each time. The log, the records and the benchmark of one run count the same steps. Where they do not fit, one of them is computed from something else."

@@ -1,5 +1,6 @@
 -- title    = "Speculation gains with few requests and loses with many"
 -- severity = "medium"
+-- family   = "speed"
 -- needs    = { baseline = ["against"], run = [], config = [], decode = [], benchmark = [] }
 -- applies  = "speculates AND served AND run IN (SELECT run FROM baseline)"
 -- why      = "A small batch leaves the GPU waiting for memory, so that drafted rows are verified almost for nothing. In a large batch every row costs its share: with k drafts a step does k + 1 times the work for the same tokens."

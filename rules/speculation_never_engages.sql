@@ -1,5 +1,6 @@
 -- title    = "A drafter is loaded but speculation never engages"
 -- severity = "high"
+-- family   = "metrics"
 -- needs    = { run = ["served"], decode = [], event = [], acceptance = [], request = [], config = [] }
 -- why      = "A server that speculates reports acceptance with every decode line. A drafter in memory and not one such figure means that it only takes up space."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "The speculative path contradicts itself and dies"
 -- severity = "critical"
+-- family   = "runtime"
 -- needs    = { problem = ["type"], decode = [], prefill = [], event = [], run = ["speculates"] }
 -- why      = "Draft, verification and commit hand each other lists of tokens, slots and hidden states. Where one counts otherwise (a second request, a finished one, a context beyond the draft's limit, a prefill node with another hidden size), a check or a shape fails and the scheduler dies with every request in it."
 -- fix      = [

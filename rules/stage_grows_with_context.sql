@@ -1,5 +1,6 @@
 -- title    = "A stage that need not read the context grows with it"
 -- severity = "medium"
+-- family   = "trace"
 -- needs    = { step = ["ctx_len", "compile_ms"] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the times of the stages over a context that at least doubles"

@@ -1,5 +1,6 @@
 -- title    = "The stages do not add up to the step"
 -- severity = "medium"
+-- family   = "trace"
 -- needs    = { step = ["step_ms", "draft_ms", "verify_ms", "ctx_len"], time_sample = [] }
 -- enough   = 16
 -- applies  = "speculates AND run IN (SELECT run FROM step)"

@@ -1,5 +1,6 @@
 -- title    = "The server died before it was ready"
 -- severity = "critical"
+-- family   = "startup"
 -- needs    = { problem = ["type"], event = [] }
 -- why      = "The process ended with an exception before it served anything. The first error in time is the cause; what other ranks and the parent process say after it follows from it."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "Slots for the recurrent state run out long before the KV pool"
 -- severity = "high"
+-- family   = "capacity"
 -- needs    = { decode = ["running", "queued", "usage"], event = [], run = ["server"] }
 -- enough   = { decode = 5 }
 -- applies  = "run IN (SELECT run FROM event WHERE kind IN ('state_limit', 'state_cache')) OR run IN (SELECT run FROM decode WHERE state_usage IS NOT NULL)"

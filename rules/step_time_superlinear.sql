@@ -1,5 +1,6 @@
 -- title    = "Step time grows faster than the context"
 -- severity = "high"
+-- family   = "speed"
 -- needs    = { time_sample = ["ctx_len", "ms"] }
 -- enough   = 8
 -- enable   = "run at several context lengths, or log step times with their context"

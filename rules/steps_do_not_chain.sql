@@ -1,5 +1,6 @@
 -- title    = "A step does not begin where the one before it ended"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["ctx_len", "accepted", "request"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record request, step number, root and start of every step"

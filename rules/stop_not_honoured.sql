@@ -1,5 +1,6 @@
 -- title    = "A request went on behind its end"
 -- severity = "high"
+-- family   = "trace"
 -- needs    = { step = ["emitted"], replay = [], request = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record emitted tokens, stop ids and the limit of every request"

@@ -1,5 +1,6 @@
 -- title    = "The drafter works at every length; the text is hard"
 -- severity = "info"
+-- family   = "acceptance"
 -- needs    = { commit_sample = ["commit_len", "ctx_len"], run = [], peer = [] }
 -- why      = "Predictable text at the same context lengths is the control: where it commits many tokens a step at every length, drafter, cache and positions are sound, and a low commit length on other text is the text's."
 -- fix      = ["Do not look for a fault in the drafter. If the text matters, tune a drafter for it; if long contexts are slow, look at the step time."]

@@ -1,5 +1,6 @@
 -- title    = "Throughput is not commit length times steps per second"
 -- severity = "high"
+-- family   = "trace"
 -- needs    = { acceptance = [], step = [], decode = [] }
 -- why      = "Tokens a second = requests × commit length × steps a second, where all three are measured. If they do not fit, one of the counters or clocks is wrong. A step time that was computed from the other two proves nothing and is not used here."
 -- fix      = ["Compare with a client that counts tokens and seconds itself.", "Measure the step time with device events around the whole step, commit included."]

@@ -1,5 +1,6 @@
 -- title    = "The same work gets slower the longer the server runs"
 -- severity = "medium"
+-- family   = "speed"
 -- needs    = { decode = ["running", "tokens_per_s", "time"], event = [], run = ["server"] }
 -- enough   = { decode = 40 }
 -- applies  = "server AND ended - started >= INTERVAL 30 MINUTE"

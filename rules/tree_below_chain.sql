@@ -1,5 +1,6 @@
 -- title    = "Tree verification commits less than the chain"
 -- severity = "critical"
+-- family   = "tree"
 -- needs    = { commit_sample = ["commit_len"], chain = ["against"], run = [], step = [], chain_prompts = [] }
 -- enough   = { commit_sample = 5 }
 -- applies  = "tree AND served"

@@ -1,5 +1,6 @@
 -- title    = "The tree commits no more than the chain and costs more"
 -- severity = "medium"
+-- family   = "tree"
 -- needs    = { chain = ["against"], run = [], step = [], decode = [], acceptance = [], config = [], chain_prompts = [] }
 -- applies  = "tree AND served AND NOT shadow"
 -- enable   = "run the same prompts with linear verification and analyse both runs together"

@@ -1,5 +1,6 @@
 -- title    = "The tree is not the one that its candidates make"
 -- severity = "high"
+-- family   = "trace"
 -- needs    = { step = ["parents"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record ranks, log-probabilities and candidates (--trace-detail candidates)"

@@ -1,5 +1,6 @@
 -- title    = "A tree was asked for, a chain is verified"
 -- severity = "high"
+-- family   = "tree"
 -- needs    = { run = ["tree"], event = [], step = [] }
 -- applies  = "tree AND served"
 -- why      = "A tree of B nodes is verified in B + 1 rows, and with several candidates per depth some nodes share a depth. A verify width of one block, or nodes in a row whatever the budget, is linear verification under another name."

@@ -1,5 +1,6 @@
 -- title    = "Tree settings that contradict each other"
 -- severity = "medium"
+-- family   = "tree"
 -- needs    = { config = ["key"], run = [], problem = [], event = [], commit_sample = [] }
 -- why      = "With top-k candidates a step and s steps a tree has k + (s - 1) k^2 candidates: more draft tokens than that, and the root, cannot be chosen. With pages of several tokens branches share a page, which few attention backends can read; which ones differs between releases, so the server's own word counts, or what it suffers."
 -- fix      = [

@@ -1,5 +1,6 @@
 -- title    = "Rows see more or less than their ancestors"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["visible", "parents"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the mask as a layer was given it (--trace-detail mask)"

@@ -1,5 +1,6 @@
 -- title    = "The walk stopped although the tree goes on"
 -- severity = "critical"
+-- family   = "trace"
 -- needs    = { step = ["accepted", "parents", "node_tokens"], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the target choice at every row, or the tokens that are emitted"

@@ -1,5 +1,6 @@
 -- title    = "A layer reads another window than it was trained with"
 -- severity = "high"
+-- family   = "trace"
 -- needs    = { step = ["window_low", "ctx_len"], config = [], replay = [] }
 -- applies  = "speculates AND run IN (SELECT run FROM step)"
 -- enable   = "record the lowest position that each layer reads, and the windows of the layers in the run record"

@@ -1,5 +1,6 @@
 -- title    = "Requests go on after their clients have left"
 -- severity = "high"
+-- family   = "capacity"
 -- needs    = { run = ["server"], event = [], decode = [] }
 -- applies  = "server"
 -- why      = "The front end has dropped a request that the scheduler still decodes, up to its token limit: it holds a place in the batch and its slots, and every step of it writes a line. A few of them fill a server that looks busy and answers nobody."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specdiag import __version__
-from specdiag.commands import analyze, ledger, report, schema, stops, tree, whatif
+from specdiag.commands import analyze, baseline, ledger, report, schema, stops, tree, whatif
 from specdiag.commands.options import Parsers, Rules
 from specdiag.ddtree import commands as ddtree
 from specdiag.errors import SpecdiagError
@@ -32,6 +32,7 @@ app = typer.Typer(
 )
 
 app.add_typer(ddtree.app, name="ddtree")
+app.add_typer(baseline.app, name="baseline")
 
 
 @app.callback(invoke_without_command=True)
@@ -82,11 +83,11 @@ def explain(
 
     Example: specdiag explain step_time_superlinear
     """
-    from specdiag import diagnosis
+    from specdiag import diagnosis, suppress
     from specdiag.report import catalogue
 
     _, found, _ = diagnosis.definitions([], rules or [])
-    typer.echo(catalogue.explain(found, rule))
+    typer.echo(catalogue.explain([*found, *suppress.RULES], rule))
 
 
 @app.command("parsers")

@@ -28,6 +28,14 @@ class Evidence:
     text: str
 
 
+@dataclass(frozen=True)
+class Accepted:
+    """Why a finding does not count: somebody has accepted it."""
+
+    reason: str
+    date: str | None = None  # of the day it was, where a baseline says so
+
+
 @dataclass
 class Finding:
     """One rule on one run, or on a run against another."""
@@ -44,6 +52,7 @@ class Finding:
     causes: tuple[Cause, ...] = ()  # the likeliest first
     step: dict[str, Any] | None = None  # of a traced step that proves it, the columns of table step
     explained_by: str | None = None
+    accepted: Accepted | None = None
 
 
 @dataclass(frozen=True)
@@ -70,11 +79,31 @@ class Diagnosis:
     def causes(self) -> list[Finding]:
         return [finding for finding in self.findings if finding.explained_by is None]
 
+    @property
+    def counted(self) -> list[Finding]:
+        """The causes that nobody has accepted: exit codes are about them."""
+        return [finding for finding in self.causes if finding.accepted is None]
+
     def consequences(self, finding: Finding) -> list[Finding]:
         return [one for one in self.findings if one.explained_by == finding.id]
 
+    @property
+    def unaccepted(self) -> list[Finding]:
+        """The findings that count, and what follows from them; also at second hand."""
+        by_id = {finding.id: finding for finding in self.findings}
+
+        def accepted(finding: Finding) -> bool:
+            seen: set[str] = set()
+            while finding.accepted is None and finding.id not in seen:
+                seen.add(finding.id)
+                finding = by_id.get(finding.explained_by or "", finding)
+            return finding.accepted is not None
+
+        return [finding for finding in self.findings if not accepted(finding)]
+
     def worst(self) -> str | None:
-        return self.findings[0].severity if self.findings else None
+        """The worst severity that nobody has accepted."""
+        return next((finding.severity for finding in self.unaccepted), None)
 
 
 def definitions(
@@ -148,8 +177,7 @@ def analyze(
 def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
     texts = _quote([hit for _, hit in hits], filled)
     steps = steps_at({hit.places[0] for _, hit in hits if _tells_of_step(hit)}, filled)
-    order = {severity: n for n, severity in enumerate(SEVERITIES)}
-    hits.sort(key=lambda h: (order[h[1].severity], -(h[1].impact or 0), h[0].name, h[1].run))
+    hits.sort(key=lambda h: _rank(h[1].severity, h[1].impact, h[0].name, h[1].run))
     seen: dict[str, int] = defaultdict(int)
     findings = []
     for one, hit in hits:
@@ -168,6 +196,15 @@ def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
             )
         )  # fmt: skip
     return findings
+
+
+def _rank(severity: str, impact: float | None, rule: str, run: str) -> tuple[Any, ...]:
+    return SEVERITIES.index(severity), -(impact or 0), rule, run
+
+
+def ranked(findings: Sequence[Finding]) -> list[Finding]:
+    """The worst first, as a diagnosis has them."""
+    return sorted(findings, key=lambda f: _rank(f.severity, f.impact, f.rule.name, f.run))
 
 
 def _tells_of_step(hit: Hit) -> bool:

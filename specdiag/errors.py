@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 WRONG_USE = 2
@@ -53,6 +54,14 @@ def reason(error: BaseException) -> str:
     """What an exception says, as the end of a sentence."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text if text[:2].isupper() else text[0].lower() + text[1:]
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str, most: int = 2) -> str:
+    """The names that are likeliest meant, as help; `otherwise` where none is like it."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=most, cutoff=0.7)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def _visible(text: str) -> str:

@@ -16,7 +16,7 @@ import duckdb
 
 from specdiag import checked, diagnosis, store
 from specdiag.checked import Record
-from specdiag.diagnosis import Diagnosis, Evidence, Finding, Run
+from specdiag.diagnosis import Accepted, Diagnosis, Evidence, Finding, Run
 from specdiag.errors import Notice, SpecdiagError, reason
 from specdiag.provenance import Input, Provenance
 from specdiag.reading import DATABASE
@@ -208,6 +208,7 @@ def _finding(one: Record, rules: dict[str, Rule], types: dict[str, str]) -> Find
         raise ValueError(f"{one.where}.rule is no rule of this result")
     if severity not in SEVERITIES:
         raise ValueError(f"{one.where}.severity is none of {', '.join(SEVERITIES)}")
+    said = one.record("accepted") if one.data.get("accepted") is not None else None
     step = one.free("step") if one.data.get("step") is not None else None
     for column, value in (step or {}).items():
         if not checked.fits(value, types.get(column, "")):
@@ -221,6 +222,7 @@ def _finding(one: Record, rules: dict[str, Rule], types: dict[str, str]) -> Find
             for row in one.records("evidence")
         ],
         causes=_causes(one), step=step, explained_by=one.maybe_text("explained_by"),
+        accepted=Accepted(said.text("reason"), said.maybe_text("date")) if said else None,
     )  # fmt: skip
 
 
@@ -262,7 +264,9 @@ def _rule(one: Record) -> Rule:
         raise ValueError(f"{one.where}.severity is none of {', '.join(SEVERITIES)}")
     return Rule(
         name=one.text("name"), path=Path(one.text("path")), sql=one.text("sql"),
-        title=one.text("title"), severity=severity, why=one.text("why"), fix=one.texts("fix"),
+        title=one.text("title"), severity=severity,
+        family=one.text("family") if "family" in one.data else "",
+        why=one.text("why"), fix=one.texts("fix"),
         needs={table: needs.texts(table) for table in needs.data},
         enough={table: enough.whole(table) for table in enough.data},
         applies=one.text("applies"), enable=one.text("enable"), explains=one.texts("explains"),

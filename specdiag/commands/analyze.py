@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specdiag.commands import ci, outputs, tokens
-from specdiag.commands.options import Baseline, MaybeHtml, Parsers, Paths, Rules, Tokenizer
-from specdiag.errors import NOTHING_READ, WRONG_USE, SpecdiagError
+from specdiag.commands import ci, diagnosing, outputs, tokens
+from specdiag.commands.options import (
+    Baseline,
+    ConfigFile,
+    Ignore,
+    MaybeHtml,
+    Param,
+    Parsers,
+    Paths,
+    Require,
+    Rules,
+    Select,
+    Tokenizer,
+)
+from specdiag.errors import NOTHING_READ, WRONG_USE
 
 if TYPE_CHECKING:
     from specdiag.commands.outputs import Target
     from specdiag.config import Config
     from specdiag.diagnosis import Diagnosis
-    from specdiag.reading import Progress
-    from specdiag.source import Source
 
 FINDINGS = 1
 REPORT = Path("specdiag-report.html")
-BIG = 50_000_000  # bytes of input that earn a progress bar
 
 Html = Annotated[Path, typer.Option(help="Where to write the HTML report.")]
 NoHtml = Annotated[bool, typer.Option("--no-html", help="Write no HTML report.")]
@@ -38,23 +46,17 @@ FailOn = Annotated[
     str | None,
     typer.Option(help="Exit with 1 for findings of this severity or worse (or: never)."),
 ]
-Require = Annotated[
-    list[str] | None, typer.Option(metavar="RULE", help="Exit with 3 if this rule is undecided.")
-]
-Param = Annotated[
-    list[str] | None, typer.Option(metavar="RULE.NAME=VALUE", help="Set a threshold of a rule.")
-]
+ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Never exit with 1 for findings.")]
 NoCi = Annotated[
     bool, typer.Option("--no-ci", help="Say nothing more on GitHub or GitLab; or SPECDIAG_NO_CI=1.")
 ]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="Instead of ./specdiag.toml.")]
 
 
 def analyze(
     paths: Paths, html: Html = REPORT, no_html: NoHtml = False, output: Output = None,
-    fail_on: FailOn = None, require: Require = None, param: Param = None, rules: Rules = None,
-    parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
-    tokenizer: Tokenizer = None,
+    fail_on: FailOn = None, require: Require = None, select: Select = None, ignore: Ignore = None,
+    param: Param = None, rules: Rules = None, parsers: Parsers = None, config: ConfigFile = None,
+    baseline: Baseline = None, tokenizer: Tokenizer = None,
 ) -> None:  # fmt: skip
     """Say what is wrong in logs and traces, with the lines that prove it.
 
@@ -62,27 +64,34 @@ def analyze(
 
     Example: specdiag analyze sample_logs/
     """
-    settings = _settings(config, rules, parsers, param, require, fail_on)
+    settings = diagnosing.settings_of(
+        config, rules, parsers, param, require, fail_on, select, ignore
+    )
     wanted = _wanted(output, None if no_html else html)
-    raise typer.Exit(_run(paths, wanted, settings, baseline or "", tokenizer))
+    raise typer.Exit(_run(paths, wanted, settings, baseline, tokenizer))
 
 
 def check(
     paths: Paths, html: MaybeHtml = None, output: Output = None, fail_on: FailOn = None,
-    require: Require = None, param: Param = None, rules: Rules = None,
-    parsers: Parsers = None, config: ConfigFile = None, baseline: Baseline = None,
-    tokenizer: Tokenizer = None, no_ci: NoCi = False,
+    exit_zero: ExitZero = False, require: Require = None, select: Select = None,
+    ignore: Ignore = None, param: Param = None, rules: Rules = None, parsers: Parsers = None,
+    config: ConfigFile = None, baseline: Baseline = None, tokenizer: Tokenizer = None,
+    no_ci: NoCi = False,
 ) -> None:  # fmt: skip
     """The same for CI: exits with 1 when a finding is high or critical.
 
     On GitHub Actions it also annotates and writes the step's summary.
+    Findings that are accepted do not count: see `specdiag baseline`.
 
     Example: specdiag check sample_logs/healthy*
     """
-    settings = _settings(config, rules, parsers, param, require, fail_on)
+    settings = diagnosing.settings_of(
+        config, rules, parsers, param, require, fail_on, select, ignore
+    )
     settings.fail_on = settings.fail_on or "high"
     wanted = _wanted(output, html)
-    raise typer.Exit(_run(paths, wanted, settings, baseline or "", tokenizer, in_ci=not no_ci))
+    code = _run(paths, wanted, settings, baseline, tokenizer, in_ci=not no_ci)
+    raise typer.Exit(0 if exit_zero and code == FINDINGS else code)
 
 
 def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
@@ -91,61 +100,19 @@ def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
     return outputs.targets(output, html, report.KINDS)
 
 
-def _settings(
-    config: Path | None, rules: list[Path] | None, parsers: list[Path] | None,
-    param: list[str] | None, require: list[str] | None, fail_on: str | None,
-) -> Config:  # fmt: skip
-    from specdiag import config as configuration
-    from specdiag.rule import SEVERITIES
-
-    settings = configuration.load(config)
-    settings.rules += rules or []
-    settings.parsers += parsers or []
-    settings.require += require or []
-    settings.fail_on = fail_on or settings.fail_on
-    if settings.fail_on not in (None, "never", *SEVERITIES):
-        raise SpecdiagError(
-            f"{settings.fail_on!r} is no severity",
-            "--fail-on",
-            f"one of {', '.join(SEVERITIES)}, never",
-        )
-    for folder in (*settings.rules, *settings.parsers):
-        if not folder.exists():
-            raise SpecdiagError(
-                "no such file or folder", str(folder), "check --rules and --parsers"
-            )
-    for text in param or []:
-        rule, name, value = configuration.parameter(text)
-        settings.params.setdefault(rule, {})[name] = value
-    return settings
-
-
 def _run(
-    paths: list[str], wanted: list[Target], settings: Config, baseline: str,
+    paths: list[str], wanted: list[Target], settings: Config, baseline: list[str] | None,
     tokenizer: Path | None, in_ci: bool = False,
 ) -> int:  # fmt: skip
-    from specdiag import diagnosis, provenance, source
+    from specdiag import accepted
 
     text_of = tokens.read(tokenizer)
-    parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
-    path = baseline if baseline and source.exists(baseline) else ""
-    sources = source.find(paths, path)
-    origin = None
-    try:
-        result, filled = diagnosis.analyze(
-            sources, parsers, rules, settings.params, _progress(sources),
-            "" if path else baseline, [one.temporary for one in wanted if one.temporary],
-        )  # fmt: skip
-        if any(one.kind in outputs.TRACED for one in wanted):  # every file is read once more
-            origin = provenance.collect(filled.readings, settings, sys.argv[1:], baseline)
-    finally:
-        source.discard(sources)
-    result.broken[:0] = broken
-    for notice in (*result.notices, *result.broken):
-        typer.echo(str(notice), err=True)
-    with ci.told(result, wanted) if in_ci else nullcontext():
-        outputs.write(wanted, result, filled, origin, text_of)
-    return _exit_code(result, settings)
+    known = diagnosing.baselines(baseline)
+    made = diagnosing.diagnose(paths, settings, known.against, wanted)
+    accepted.mark(made.result.findings, known.accepted)
+    with ci.told(made.result, wanted) if in_ci else nullcontext():
+        outputs.write(wanted, made.result, made.store, made.origin, text_of)
+    return _exit_code(made.result, settings)
 
 
 def _exit_code(result: Diagnosis, settings: Config) -> int:
@@ -153,33 +120,10 @@ def _exit_code(result: Diagnosis, settings: Config) -> int:
 
     if result.broken:
         return WRONG_USE
-    known = {rule.name for rule in result.rules}
-    for name in settings.require:
-        if name not in known:
-            raise SpecdiagError(f"no rule is called {name}", "--require", "see `specdiag rules`")
     if any(one.rule in settings.require and one.result == "undecided" for one in result.results):
         return NOTHING_READ
     if settings.fail_on in SEVERITIES:
         limit = SEVERITIES.index(settings.fail_on)
-        if any(SEVERITIES.index(cause.severity) <= limit for cause in result.causes):
+        if any(SEVERITIES.index(cause.severity) <= limit for cause in result.counted):
             return FINDINGS
     return 0
-
-
-def _progress(sources: list[Source]) -> Progress | None:
-    total = sum(source.size() for source in sources)
-    if total < BIG or not sys.stderr.isatty():
-        return None
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    bar = Bar(transient=True, console=Console(stderr=True))
-    task = bar.add_task("reading", total=total)
-    bar.start()
-
-    def advance(done: int) -> None:
-        bar.advance(task, done)
-        if bar.finished:
-            bar.stop()
-
-    return advance

@@ -27,11 +27,36 @@ Tokenizer = Annotated[
     typer.Option(metavar="FILE", help="tokenizer.json, or a folder that has one: text in trees."),
 ]
 Baseline = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        metavar="RUN|PATH", help="Compare every other run with this one; files are read along."
+        metavar="RUN|PATH|FILE",
+        help="Compare every other run with this one (files are read along), or count none of the "
+        "findings of this file of accepted ones.",
     ),
 ]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        metavar="RUN|PATH",
+        help="Compare every other run with this one; files are read along.",
+    ),
+]
+Select = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE|FAMILY", help="Run these rules only; a list may have commas."),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(metavar="RULE|FAMILY", help="Do not run these rules; a list may have commas."),
+]
+Require = Annotated[
+    list[str] | None, typer.Option(metavar="RULE", help="Exit with 3 if this rule is undecided.")
+]
+Param = Annotated[
+    list[str] | None, typer.Option(metavar="RULE.NAME=VALUE", help="Set a threshold of a rule.")
+]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="Instead of ./specdiag.toml.")]
 
 
 @contextmanager

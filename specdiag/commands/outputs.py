@@ -35,17 +35,25 @@ class Target:
 def targets(given: list[str] | None, html: Path | None, kinds: tuple[str, ...]) -> list[Target]:
     """The reports of `--output KIND=PATH` and `--html`.
 
-    Raises SpecdiagError for another kind, and where a database cannot be written.
+    Raises SpecdiagError for another kind, for two reports in one file, and where a database cannot
+    be written.
     """
     from specdiag.report import files
 
-    found = []
-    for text in given or []:
+    found: list[Target] = []
+    taken: set[str] = set()
+    for text in [*(given or []), *([f"html={html}"] if html else [])]:
         kind, equals, path = text.partition("=")
         if kind not in kinds or not equals or not path:
             raise SpecdiagError(
                 f"{text!r} is no output", "--output", f"KIND=PATH, KIND one of {', '.join(kinds)}"
             )
+        place = path if path == STDOUT else os.path.realpath(path)
+        if place in taken and not _keeps_both(path):
+            raise SpecdiagError(
+                "two reports go to one file", path, "name another file for one of them"
+            )
+        taken.add(place)
         if kind != "duckdb":
             found.append(Target(kind, path))
         elif path == STDOUT:
@@ -55,7 +63,12 @@ def targets(given: list[str] | None, html: Path | None, kinds: tuple[str, ...]) 
             )  # fmt: skip
         else:
             found.append(Target(kind, path, files.reserve(Path(path))))
-    return found + ([Target("html", str(html))] if html else [])
+    return found
+
+
+def _keeps_both(path: str) -> bool:
+    """A device, as /dev/null, or a pipe: nothing in it is replaced."""
+    return path != STDOUT and os.path.exists(path) and not os.path.isfile(path)
 
 
 def spare(wanted: list[Target], path: Path) -> None:

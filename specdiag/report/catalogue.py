@@ -26,7 +26,11 @@ def rules(found: list[Rule]) -> str:
     """A line a rule, the worst first."""
     ordered = sorted(found, key=lambda rule: (SEVERITIES.index(rule.severity), rule.name))
     name = max(len(rule.name) for rule in ordered)
-    return "\n".join(f"{rule.severity:<9} {rule.name:<{name}}  {rule.title}" for rule in ordered)
+    family = max(len(rule.family) for rule in ordered)
+    return "\n".join(
+        f"{rule.severity:<9} {rule.name:<{name}}  {rule.family:<{family}}  {rule.title}"
+        for rule in ordered
+    )
 
 
 def explain(found: list[Rule], name: str) -> str:
@@ -41,13 +45,17 @@ def explain(found: list[Rule], name: str) -> str:
         near = difflib.get_close_matches(name, [rule.name for rule in found], n=1)
         help = f"did you mean {near[0]}?" if near else "see `specdiag rules`"
         raise SpecdiagError(f"no rule is called {name}", "", help)
-    parts = [f"{rule.name} ({rule.severity})", rule.title]
+    parts = [f"{rule.name} ({_kind(rule)})", rule.title]
     for heading, style, texts in sections(rule):
         parts += ["", heading]
         for number, text in enumerate(texts, start=1):
             first = {"prose": "  ", "steps": f"  {number}. ", "items": "  - "}.get(style)
             parts.append(f"  {text}" if first is None else _indent(text, first))
     return "\n".join(parts)
+
+
+def _kind(rule: Rule) -> str:
+    return f"{rule.severity}, {rule.family}" if rule.family else rule.severity
 
 
 def sections(rule: Rule) -> list[tuple[str, str, list[str]]]:
@@ -74,7 +82,7 @@ def sections(rule: Rule) -> list[tuple[str, str, list[str]]]:
 
 def document(rule: Rule, known: set[str]) -> str:
     """A rule as a Markdown page: the same text as `explain`, with links to known rules."""
-    parts = [f"# {markdown.prose(rule.title)}", "", f"`{rule.name}`, {rule.severity}"]
+    parts = [f"# {markdown.prose(rule.title)}", "", f"`{rule.name}`, {_kind(rule)}"]
     for heading, style, texts in sections(rule):
         parts += ["", f"## {markdown.prose(heading)}", ""]
         if heading == "Public reports":
@@ -103,12 +111,13 @@ def documents(found: list[Rule]) -> dict[str, str]:
     """By file name: a page a rule, and README.md that lists them, the worst first."""
     ordered = sorted(found, key=lambda rule: (SEVERITIES.index(rule.severity), rule.name))
     rows = [
-        f"| {rule.severity} | [{rule.name}]({rule.name}.md) | {markdown.prose(rule.title)} |"
+        f"| {rule.severity} | {rule.family} | [{rule.name}]({rule.name}.md) "
+        f"| {markdown.prose(rule.title)} |"
         for rule in ordered
     ]
     index = [
         "# Rules", "", "Written by `make docs` from the headers of `rules/*.sql`.", "",
-        "| severity | rule | title |", "|---|---|---|", *rows,
+        "| severity | family | rule | title |", "|---|---|---|---|", *rows,
     ]  # fmt: skip
     pages = {f"{rule.name}.md": document(rule, {one.name for one in found}) for rule in ordered}
     return {"README.md": "\n".join(index) + "\n", **pages}

@@ -93,6 +93,8 @@ def _finding(finding: Finding, longest: int) -> dict[str, Any]:
         ],
         "fix": list(finding.rule.fix),
         "explained_by": finding.explained_by,
+        "accepted": finding.accepted
+        and {"date": finding.accepted.date, "reason": finding.accepted.reason},
     }
 
 

@@ -131,6 +131,8 @@ def _group(group: Group) -> Iterator[str]:
 
 def _finding(finding: Finding) -> Iterator[str]:
     yield f"{_where(finding)}: {_plain(finding.message)}"
+    if finding.accepted:
+        yield f"This is {_plain(text.acceptance(finding))}"
     if finding.impact:
         yield f"About {finding.impact:.0%} of the throughput is lost."
     values = [
@@ -151,7 +153,8 @@ def _finding(finding: Finding) -> Iterator[str]:
 def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
     for finding in findings[:SHOWN]:
         title = f"{finding.severity}: {prose(finding.rule.title)} – " if titled else ""
-        yield f"- {title}{_where(finding)}: {_plain(finding.message)}"
+        known = f" ({_plain(text.acceptance(finding))})" if finding.accepted else ""
+        yield f"- {title}{_where(finding)}: {_plain(finding.message)}{known}"
         if finding.evidence:
             yield f"  {code(_quote(finding, finding.evidence[0]))}"
     if rest := findings[SHOWN:]:

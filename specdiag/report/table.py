@@ -42,15 +42,17 @@ def runs_table(
 def run_verdicts(diagnosis: Diagnosis) -> dict[str, str]:
     """Of every run its worst severity, or whether the rules found it in order."""
     worst: dict[str, str] = {}
-    for finding in diagnosis.findings:  # the worst first
+    for finding in diagnosis.unaccepted:  # the worst first
         worst.setdefault(finding.run, finding.severity)
+    known = {finding.run for finding in diagnosis.findings} - set(worst)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for one in diagnosis.results:
         counts[one.run][one.result] += 1
     said = {}
     for run in diagnosis.runs:
         passes, undecided = counts[run.name]["pass"], counts[run.name]["undecided"]
-        words = ["ok"] * bool(passes) + [f"{undecided} undecided"] * bool(undecided)
+        words = ["accepted" if run.name in known else "ok"] * bool(passes or run.name in known)
+        words += [f"{undecided} undecided"] * bool(undecided)
         said[run.name] = worst.get(run.name) or ", ".join(words) or "nothing to check"
     return said
 

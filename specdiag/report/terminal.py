@@ -36,7 +36,8 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
         file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False,
         emoji=False, markup=False, color_system="standard" if colour else None,
     )  # fmt: skip
-    groups = text.groups(diagnosis)
+    every = text.groups(diagnosis)
+    groups = [group for group in every if not group.accepted]
     style = STYLES[groups[0].first.severity] if groups else "bold green"
     console.print(Text(text.verdict(diagnosis), style=style))
     if head := text.head(diagnosis, most=1):
@@ -47,6 +48,7 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
     _runs(console, diagnosis)
     for group in groups:
         _group(console, group)
+    _accepted(console, [one for group in every if group.accepted for one in group.findings])
     _undecided(console, diagnosis)
     counts: dict[str, int] = defaultdict(int)
     for one in diagnosis.results:
@@ -102,6 +104,17 @@ def _group(console: Console, group: Group) -> None:
         _say(console, f"so     {where}{other.rule.name}: {visible(other.message, 400)}")
     if len(group.consequences) > 6:
         _say(console, f"so     and {len(group.consequences) - 6} more")
+
+
+def _accepted(console: Console, findings: list[Finding]) -> None:
+    if not findings:
+        return
+    names = text.named([f"{one.severity} {one.id}" for one in findings], 5)
+    console.print(Text("\nAccepted", style="bold"), end="")
+    console.print(
+        Text(f": {text.count(len(findings), 'finding')} that no check fails for: {names}"),
+        soft_wrap=True,
+    )
 
 
 def _one(console: Console, finding: Finding) -> None:

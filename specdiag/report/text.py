@@ -10,6 +10,8 @@ from typing import Any
 
 from specdiag.diagnosis import Diagnosis, Finding
 from specdiag.errors import Notice
+from specdiag.report.visible import INVISIBLE as INVISIBLE
+from specdiag.report.visible import visible as visible
 from specdiag.rule import SEVERITIES, Cause, Rule
 
 MISSING = "–"
@@ -17,37 +19,7 @@ ENOUGH = "give more of the same input"  # to a rule that says nothing else of it
 CAUSES = 3  # of a finding, that are told
 MANY = 3  # more findings of one rule than this are told together
 
-# Characters that show nothing, or move what stands around them: C1 controls, bidi controls,
-# zero-width characters, separators, tags, and halves of characters (undecodable file names).
-INVISIBLE = (
-    "\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
-    "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f"
-)
-_HIDDEN = re.compile(f"[\x00-\x1f{INVISIBLE}]")
-_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-
 # Text and figures
-
-
-def visible(text: str, limit: int = 300) -> str:
-    """Text on one line, invisible characters as escapes, the middle of a long one left out."""
-    text = text.rstrip("\r\n")
-    if len(text) > 2 * limit:
-        text = text[:limit] + text[-limit:]  # still too long, so its middle is left out below
-    shown = _HIDDEN.sub(_escape, text)
-    if len(shown) <= limit:
-        return shown
-    tail = limit // 3
-    return f"{shown[: limit - tail - 1]}…{shown[len(shown) - tail :]}"
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte of a name that is not UTF-8
-        code -= 0xDC00
-    if code < 0x100:
-        return _SHORT.get(match[0], f"\\x{code:02x}")
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def figure(value: Any) -> str:
@@ -128,9 +100,16 @@ class Group:
     def first(self) -> Finding:
         return self.findings[0]
 
+    @property
+    def accepted(self) -> bool:
+        return self.first.accepted is not None
+
 
 def groups(diagnosis: Diagnosis) -> list[Group]:
-    """Every finding once, causes with what follows from them, in the order of the diagnosis."""
+    """Every finding once, causes with what follows from them, in the order of the diagnosis.
+
+    Those that are accepted come last.
+    """
     by_cause: dict[str, list[Finding]] = defaultdict(list)
     for finding in diagnosis.findings:
         if finding.explained_by is not None:
@@ -145,12 +124,13 @@ def groups(diagnosis: Diagnosis) -> list[Group]:
         told.add(finding.id)
         causes.append(finding)
         following[finding.id] = _following(finding, by_cause, told)
-    same: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    causes.sort(key=lambda cause: cause.accepted is not None)
+    same: dict[tuple[str, str, bool], list[Finding]] = defaultdict(list)
     for cause in causes:
-        same[cause.rule.name, cause.severity].append(cause)
+        same[cause.rule.name, cause.severity, cause.accepted is None].append(cause)
     found = []
     for cause in causes:
-        alike = same[cause.rule.name, cause.severity]
+        alike = same[cause.rule.name, cause.severity, cause.accepted is None]
         members = [cause] if len(alike) <= MANY else alike
         if members[0] is cause:
             found.append(Group(members, [one for m in members for one in following[m.id]]))
@@ -179,32 +159,46 @@ def severities(findings: list[Finding]) -> str:
 
 def verdict(diagnosis: Diagnosis) -> str:
     """The whole diagnosis in one line."""
-    told = groups(diagnosis)
+    every = groups(diagnosis)
+    told = [group for group in every if not group.accepted]
     causes = [finding for group in told for finding in group.findings]
-    follow = sum(len(group.consequences) for group in told)
-    broken = f"; {count(len(diagnosis.broken), 'rule')} did not run" if diagnosis.broken else ""
-    if all(finding.severity == "info" for finding in diagnosis.findings):
-        return _nothing(diagnosis, len(causes)) + broken
+    following = [finding for group in told for finding in group.consequences]
+    follow = len(following)
+    known = sum(len(group.findings) for group in every if group.accepted)
+    rest = f"; {count(known, 'finding')} accepted" if known else ""
+    rest += f"; {count(len(diagnosis.broken), 'rule')} did not run" if diagnosis.broken else ""
+    if all(finding.severity == "info" for finding in (*causes, *following)):
+        return _nothing(diagnosis, len(causes), known) + rest
     them, verb = ("it" if len(causes) == 1 else "them"), ("follows" if follow == 1 else "follow")
-    rest = f" (and {follow:,} that {verb} from {them})" if follow else ""
-    runs = {finding.run for finding in diagnosis.findings}
+    more = f" (and {follow:,} that {verb} from {them})" if follow else ""
+    runs = {finding.run for finding in (*causes, *following)}
     where = f"{len(runs):,} of {len(diagnosis.runs):,} runs"
     if len(runs) == 1:
         where = f"run {visible(causes[0].run, 80)}"
     if len({finding.severity for finding in causes}) == 1:
-        return f"{count(len(causes), f'{causes[0].severity} finding')}{rest} in {where}{broken}"
-    return f"{len(causes):,} findings: {severities(causes)}{rest} in {where}{broken}"
+        return f"{count(len(causes), f'{causes[0].severity} finding')}{more} in {where}{rest}"
+    return f"{len(causes):,} findings: {severities(causes)}{more} in {where}{rest}"
 
 
-def _nothing(diagnosis: Diagnosis, told: int) -> str:
+def acceptance(finding: Finding) -> str:
+    """Why a finding does not count, in words."""
+    if finding.accepted is None:
+        return ""
+    on = f" on {finding.accepted.date}" if finding.accepted.date else ""
+    return f"accepted{on}: {finding.accepted.reason}"
+
+
+def _nothing(diagnosis: Diagnosis, told: int, known: int) -> str:
     passes, undecided = len(passed(diagnosis)), len(open_rules(diagnosis))
     notes = f"; {count(told, 'finding')} for information" if told else ""
-    if not passes and not told:
+    if not passes and not told and not known:
         if not undecided:
             return "nothing checked: no rule applies to this input"
         return f"nothing decided: {count(undecided, 'rule')} undecided"
     still = f", {undecided:,} undecided" if undecided else ""
-    return f"nothing wrong found: {count(passes, 'rule')} passed{still}{notes}"
+    return (
+        f"nothing {'new' if known else 'wrong'} found: {count(passes, 'rule')} passed{still}{notes}"
+    )
 
 
 def told(cause: Cause) -> str:

@@ -94,7 +94,7 @@ def _top(groups: list[text.Group]) -> list[tuple[text.Group, int]]:
     """The kinds of findings that the first screen names, and on how many runs."""
     found: dict[str, tuple[text.Group, set[str]]] = {}
     for one in groups:
-        if one.first.severity != "info":
+        if one.first.severity != "info" and not one.accepted:
             runs_of = found.setdefault(one.first.rule.name, (one, set()))[1]
             runs_of.update(finding.run for finding in one.findings)
     return [(one, len(names)) for one, names in found.values()]

@@ -34,6 +34,7 @@ def environment() -> jinja2.Environment:
         "prose": _prose, "figure": text.figure, "named": text.named, "things": text.count,
         "severities": text.severities, "by_file": _by_file, "compact": _compact,
         "share": text.share, "drawn": _drawn, "code": code, "sides": sides.sides,
+        "acceptance": text.acceptance,
     }  # fmt: skip
     made.globals["quoted"] = partial(quote.line, limit=LONGEST)
     made.globals["commands"] = _commands
