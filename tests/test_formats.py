@@ -21,7 +21,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from test_reports import HOSTILE, METRICS, analyze, on_runs
 
 from specdiag import __version__, bundled, report
-from specdiag.diagnosis import Diagnosis, Evidence
+from specdiag.diagnosis import Accepted, Diagnosis, Evidence
 from specdiag.errors import Notice, SpecdiagError
 from specdiag.report import alarms, github, markdown
 from specdiag.report import json as document
@@ -132,6 +132,13 @@ def unproved(sick: Diagnosis) -> Diagnosis:
     return made
 
 
+def accepted(sick: Diagnosis) -> Diagnosis:
+    """The same, every finding of it accepted by somebody who means harm."""
+    made = vile(sick)
+    made.findings = [replace(one, accepted=Accepted(VILE, VILE)) for one in made.findings]
+    return made
+
+
 INPUTS: dict[str, Callable[[Diagnosis], Diagnosis]] = {
     "sick": lambda sick: sick,
     "healthy": lambda sick: analyze(HEALTHY),
@@ -139,6 +146,7 @@ INPUTS: dict[str, Callable[[Diagnosis], Diagnosis]] = {
     "hostile": vile,
     "6,000 findings": crowded,
     "names not in UTF-8": undecodable,
+    "all accepted": accepted,
     "no findings": lambda sick: replace(sick, findings=[]),
     "nothing at all": lambda sick: Diagnosis([], [], [], [], []),
     "broken rules": unread,
@@ -219,7 +227,7 @@ def test_junit_is_what_its_readers_take(given: Diagnosis) -> None:
     assert int(root.get("errors", "-1")) == len(given.broken)
     failed = {
         (one.finding.run, one.finding.rule.name)
-        for one in alarms.alarms(given) if one.finding.severity != "info"
+        for one in alarms.alarms(given) if one.counts and one.finding.severity != "info"
     }  # fmt: skip
     assert int(root.get("failures", "-1")) == len(failed)
 
@@ -257,12 +265,14 @@ def test_github_takes_every_annotation(given: Diagnosis) -> None:
 def test_gitlab_takes_the_code_quality_report(given: Diagnosis) -> None:
     found = json.loads(report.render("gitlab", given))
     schema(SCHEMAS / "gitlab-code-quality.json").validate(found)
-    assert len({one["fingerprint"] for one in found}) == len(found) == len(alarms.alarms(given))
+    counting = [one for one in alarms.alarms(given) if one.counts]
+    assert len({one["fingerprint"] for one in found}) == len(found) == len(counting)
 
 
 def test_openmetrics_can_be_scraped(given: Diagnosis) -> None:
     found = samples(given)
-    told = sum(value for (name, _), value in found.items() if name == "specdiag_findings")
+    names = ("specdiag_findings", "specdiag_accepted_findings")
+    told = sum(value for (name, _), value in found.items() if name in names)
     assert told == len(alarms.alarms(given))
     results = sum(value for (name, _), value in found.items() if name == "specdiag_rule_results")
     assert results == len(given.results)
@@ -373,6 +383,28 @@ def test_findings_for_information_fail_nothing(sick: Diagnosis) -> None:
     assert any(noted.findings[0].message in (one.text or "") for one in root.iter("system-out"))
     assert json.loads(report.render("sarif", noted))["runs"][0]["results"][0]["level"] == "note"
     assert [level for level, *_ in annotations(report.render("github", noted))] == ["notice"]
+
+
+def test_what_is_accepted_is_told_and_does_not_count(sick: Diagnosis) -> None:
+    known = deepcopy(sick)
+    (cause,) = known.causes
+    cause.accepted = Accepted("a known fault of the counter", "2026-05-31")
+    root = junit(known)
+    assert root.get("failures") == "0"
+    cases = {(one.get("classname"), one.get("name")): one for one in root.iter("testcase")}
+    skipped = cases[cause.run, cause.rule.name].find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "accepted on 2026-05-31: a known fault of the counter"
+    (result,) = json.loads(report.render("sarif", known))["runs"][0]["results"]
+    (suppression,) = result["suppressions"]
+    assert suppression["justification"] == "a known fault of the counter"
+    ((level, _, message),) = annotations(report.render("github", known))
+    assert level == "notice" and "1 finding accepted" in message
+    assert json.loads(report.render("gitlab", known)) == []
+    found = samples(known)
+    assert found["specdiag_accepted_findings", (("run", cause.run),)] == 1
+    assert found["specdiag_findings", (("run", cause.run), ("severity", "critical"))] == 0
+    schema(document.FILE).validate(json.loads(report.render("json", known)))
 
 
 def test_a_rule_that_does_not_run_is_an_error(sick: Diagnosis) -> None:

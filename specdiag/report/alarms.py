@@ -36,6 +36,11 @@ class Alarm:
         """error, warning or note."""
         return LEVELS[self.finding.severity]
 
+    @property
+    def counts(self) -> bool:
+        """Whether nobody has accepted it."""
+        return self.finding.accepted is None
+
 
 def alarms(diagnosis: Diagnosis) -> list[Alarm]:
     """Every cause, the worst first."""
@@ -87,10 +92,17 @@ def message(finding: Finding) -> str:
     return f"{visible(finding.run, 80)}{against}: {visible(finding.message, MESSAGE)}"
 
 
+def acceptance(finding: Finding) -> str:
+    """Why it does not count, on one line."""
+    return visible(text.acceptance(finding), MESSAGE)
+
+
 def lines(alarm: Alarm) -> Iterator[str]:
     """All there is to say of it: what, the lines that prove it, what to do, what follows."""
     finding = alarm.finding
     yield message(finding)
+    if finding.accepted:
+        yield acceptance(finding)
     if finding.impact:
         yield f"About {finding.impact:.0%} of the throughput is lost."
     for proof in finding.evidence:

@@ -16,14 +16,17 @@ MESSAGE = 4000  # characters
 
 
 def render(diagnosis: Diagnosis) -> str:
-    """A command a cause; what is too many for a level is summed up in its last one."""
+    """A command a cause that nobody has accepted.
+
+    What is too many for a level is summed up in its last one.
+    """
     found: dict[str, list[str]] = {command: [] for command in COMMANDS.values()}
     rules: dict[str, list[str]] = defaultdict(list)
     for error in diagnosis.broken:
         words = [visible(part, 1000) for part in (error.what, error.where, error.help) if part]
         found["error"].append(_command("error", "specdiag: a definition is broken", words))
         rules["error"].append("broken")
-    for alarm in alarms(diagnosis):
+    for alarm in (one for one in alarms(diagnosis) if one.counts):
         command = COMMANDS[alarm.level]
         found[command].append(_annotation(command, alarm))
         rules[command].append(alarm.finding.rule.name)

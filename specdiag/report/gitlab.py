@@ -13,7 +13,7 @@ SEVERITY = {
 
 
 def render(diagnosis: Diagnosis) -> str:
-    """The diagnosis; no two entries have the same fingerprint."""
+    """The diagnosis without what is accepted; no two entries have the same fingerprint."""
     return dumps([
         {
             "description": f"{title(alarm.finding)}: {message(alarm.finding)}",
@@ -22,5 +22,5 @@ def render(diagnosis: Diagnosis) -> str:
             "severity": SEVERITY[alarm.finding.severity],
             "location": {"path": alarm.path, "lines": {"begin": alarm.line}},
         }
-        for alarm in alarms(diagnosis)
+        for alarm in alarms(diagnosis) if alarm.counts
     ])  # fmt: skip

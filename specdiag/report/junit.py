@@ -1,7 +1,7 @@
 """A diagnosis as JUnit XML: a test suite a run, a test case a rule.
 
-A cause is a failure. What follows from one is skipped, as is what could not be decided: neither
-passed. Findings for information fail nothing; a rule that is broken is an error.
+A cause is a failure. What follows from one is skipped, as is what is accepted or could not be
+decided: none of it passed. Findings for information fail nothing; a broken rule is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from xml.etree.ElementTree import Element, SubElement
 from specdiag.diagnosis import Diagnosis, Run
 from specdiag.errors import note
 from specdiag.report import text
-from specdiag.report.alarms import Alarm, alarms, lines, message, title
+from specdiag.report.alarms import Alarm, acceptance, alarms, lines, message, title
 from specdiag.report.text import visible
 from specdiag.rule import Decision
 
@@ -77,7 +77,7 @@ def _suite(root: Element, run: Run) -> Element:
 def _outcome(
     case: Element, decision: Decision, found: list[Alarm], cause: str | None, enable: str
 ) -> None:
-    failed = [alarm for alarm in found if alarm.finding.severity != "info"]
+    failed = [one for one in found if one.counts and one.finding.severity != "info"]
     if failed:
         first = failed[0].finding
         more = f" (and {text.count(len(failed) - 1, 'more finding')})" if failed[1:] else ""
@@ -85,6 +85,8 @@ def _outcome(
         failure = SubElement(case, "failure", type=first.severity, message=said)
         failure.text = _told(failed)
     elif found:
+        if not any(one.counts for one in found):
+            SubElement(case, "skipped", message=acceptance(found[0].finding))
         SubElement(case, "system-out").text = _told(found)
     elif cause is not None:
         SubElement(case, "skipped", message=f"follows from {cause}")

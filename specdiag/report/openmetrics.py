@@ -77,13 +77,19 @@ def _runs(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _findings(diagnosis: Diagnosis) -> Iterator[str]:
     name = "specdiag_findings"
-    yield from _family(name, "gauge", "", "Findings that follow from no other, by severity")
-    counts = Counter((_run(one.finding.run), one.finding.severity) for one in alarms(diagnosis))
+    yield from _family(name, "gauge", "", "Findings that count and follow from no other")
+    found = alarms(diagnosis)
+    counts = Counter((_run(one.finding.run), one.finding.severity) for one in found if one.counts)
     for run in dict.fromkeys(
         [*(_run(one.name) for one in diagnosis.runs), *(r for r, _ in counts)]
     ):
         for severity in SEVERITIES:
             yield _sample(name, (*run, ("severity", severity)), counts[run, severity])
+    name = "specdiag_accepted_findings"
+    yield from _family(name, "gauge", "", "Those of them that are accepted, which do not count")
+    accepted = Counter(_run(one.finding.run) for one in found if not one.counts)
+    for run in dict.fromkeys([*(_run(one.name) for one in diagnosis.runs), *accepted]):
+        yield _sample(name, run, accepted[run])
 
 
 def _results(diagnosis: Diagnosis) -> Iterator[str]:

@@ -24,7 +24,6 @@ SCHEMA = (
 )
 RESULTS = 5000  # what GitHub shows of a run
 NOTICES = 100
-TAGS = 20  # of a rule, as GitHub takes them
 PROBLEM = {"error": "error", "warning": "warning", "note": "recommendation"}  # words of GitHub
 
 _PLACEHOLDER = re.compile(r"\{(\d+)\}")
@@ -32,7 +31,7 @@ _PLACEHOLDER = re.compile(r"\{(\d+)\}")
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; log text is data, neither placeholder nor link."""
-    found = alarms(diagnosis)
+    found = sorted(alarms(diagnosis), key=lambda one: not one.counts)
     rules = {rule.name: rule for rule in diagnosis.rules}
     rules |= {one.rule.name: one.rule for one in diagnosis.findings if one.rule.name not in rules}
     places = {name: number for number, name in enumerate(rules)}
@@ -64,7 +63,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "help": _help(rule),
         "defaultConfiguration": {"level": level},
         "properties": {
-            "tags": ["speculative decoding", *map(visible, rule.needs)][:TAGS],
+            "tags": ["speculative decoding", *([rule.family] if rule.family else [])],
             "problem.severity": PROBLEM[level],
         },
     }
@@ -108,6 +107,9 @@ def _result(alarm: Alarm, rule: int) -> dict[str, Any]:
             "follows": [visible(one.id) for one in alarm.consequences],
         },
     }
+    if finding.accepted:
+        why = visible(finding.accepted.reason, PROSE)
+        made["suppressions"] = [{"kind": "external", "status": "accepted", "justification": why}]
     if proofs[1:]:
         made["relatedLocations"] = [{"id": n, **one} for n, one in enumerate(proofs[1:], start=1)]
     return made
