@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 
 from specdiag import checked, diagnosis, store
+from specdiag.assertions import Verdict
 from specdiag.checked import Record
 from specdiag.diagnosis import Accepted, Diagnosis, Evidence, Finding, Run
 from specdiag.errors import Notice, SpecdiagError, reason
@@ -171,10 +172,22 @@ def _diagnosis(one: Record, filled: Store | None) -> Diagnosis:
         rules=rules,
         notices=notices,
         broken=broken,
-    )
+        assertions=[_assertion(row) for row in one.records("assertions")]
+        if "assertions" in one.data else [],
+    )  # fmt: skip
     if filled:
         _complete(found, filled)
     return found
+
+
+def _assertion(one: Record) -> Verdict:
+    low, high = one.maybe_number("low"), one.maybe_number("high")
+    return Verdict(
+        one.text("name"), one.maybe_text("run"), one.text("result"), one.text("message"),
+        one.flag("required"), one.maybe_text("metric"), one.maybe_text("aggregate"),
+        one.maybe_number("value"), one.maybe_text("unit"),
+        None if low is None or high is None else (low, high), one.maybe_whole("more"),
+    )  # fmt: skip
 
 
 @functools.cache
@@ -274,13 +287,7 @@ def _rule(one: Record) -> Rule:
         faults=one.texts("faults"), params=one.free("params"), formula=one.text("formula"),
         sides={label: sides.text(label) for label in sides.data},
         unlike=one.texts("unlike"), causes=_causes(one), reports=one.texts("reports"),
-        sides=_sides(one),
     )  # fmt: skip
-
-
-def _sides(one: Record) -> dict[str, str]:
-    sides = one.record("sides")
-    return {label: sides.text(label) for label in sides.data}
 
 
 def _installed(one: Record, findings: list[Record], results: list[Decision]) -> list[Rule]:

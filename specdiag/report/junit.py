@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from specdiag.assertions import Verdict
 from specdiag.diagnosis import Diagnosis, Run
 from specdiag.errors import note
 from specdiag.report import text
@@ -54,8 +55,11 @@ def render(diagnosis: Diagnosis) -> str:
                 _outcome(
                     case, decision, causes.get(key, []), follows.get(key), enable.get(name, "")
                 )
+        for verdict in diagnosis.assertions:
+            if verdict.run == run.name:
+                _asserted(suite, verdict)
         _count(suite)
-    if diagnosis.broken or diagnosis.notices:
+    if diagnosis.broken or diagnosis.notices or any(not one.run for one in diagnosis.assertions):
         _own(root, diagnosis)
     for attribute in ("tests", "failures", "errors"):
         root.set(attribute, str(sum(int(suite.get(attribute, 0)) for suite in root)))
@@ -98,6 +102,19 @@ def _outcome(
         SubElement(case, "skipped", message="its finding is not part of this result")
 
 
+def _asserted(suite: Element, verdict: Verdict) -> None:
+    """An assertion is a case of its own; what matches nothing is an error."""
+    name = visible(verdict.name, NAME)
+    case = SubElement(
+        suite, "testcase", classname=visible(verdict.run or "specdiag", NAME), name=name
+    )
+    kind = {"failed": "failure", "undecided": "skipped", "unmatched": "error"}.get(verdict.result)
+    if kind:
+        told = SubElement(case, kind, message=visible(verdict.message, 2 * NAME))
+        if kind != "skipped":
+            told.set("type", "assertion")
+
+
 def _told(found: list[Alarm]) -> str:
     parts = ["\n".join(lines(alarm)) for alarm in found[:TOLD]]
     if rest := found[TOLD:]:
@@ -112,6 +129,9 @@ def _own(root: Element, diagnosis: Diagnosis) -> None:
         case = SubElement(suite, "testcase", classname="specdiag", name=f"definition {number}")
         error = SubElement(case, "error", type="broken", message=visible(one.what))
         error.text = _lines(note("error", one.what, one.where, one.help).splitlines())
+    for verdict in diagnosis.assertions:
+        if not verdict.run:
+            _asserted(suite, verdict)
     if told := diagnosis.notices[:NOTICES]:
         more = len(diagnosis.notices) - len(told)
         written = [line for one in told for line in str(one).splitlines()]

@@ -29,7 +29,12 @@ def render(diagnosis: Diagnosis, limit: int = LIMIT, size: Callable[[str], int] 
     opening = _opening(diagnosis, limit // 4, size)
     closing = f"specdiag {__version__}\n"
     told = text.groups(diagnosis)
-    below = [*_not_decided(diagnosis), *_counts(diagnosis), *_not_read(diagnosis)]
+    below = [
+        *_asserted(diagnosis),
+        *_not_decided(diagnosis),
+        *_counts(diagnosis),
+        *_not_read(diagnosis),
+    ]
     room = limit - size(opening) - size(closing) - 4000  # for headings, and what is left out
     reserved = min(sum(map(size, below)), room // 4)
     groups = _fitting(("\n".join([*_group(one), "", ""]) for one in told), room - reserved, size)
@@ -162,6 +167,16 @@ def _list(findings: list[Finding], titled: bool = False) -> Iterator[str]:
 
 
 # Below the findings, in parts that are told whole or not at all
+
+
+def _asserted(diagnosis: Diagnosis) -> Iterator[str]:
+    heading = "## Assertions\n\n"
+    for one in diagnosis.assertions:
+        where = f"{_names([one.run])}: " if one.run else ""
+        end = "\n\n" if one is diagnosis.assertions[-1] else "\n"
+        told = _plain(visible(one.message, 400))
+        yield f"{heading}- **{one.result}** {where}{_plain(visible(one.name, 200))}: {told}{end}"
+        heading = ""
 
 
 def _not_decided(diagnosis: Diagnosis) -> Iterator[str]:

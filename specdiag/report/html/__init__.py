@@ -88,7 +88,7 @@ def _page(
         inapplicable=text.inapplicable(diagnosis),
         notices=text.notices(diagnosis), inputs=_inputs(diagnosis, origin), origin=origin,
         configuration=_configuration(origin) if origin else [], stored=store is not None,
-        folded=FOLDED,
+        assertions=diagnosis.assertions, folded=FOLDED,
     )  # fmt: skip
 
 
