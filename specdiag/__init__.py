@@ -14,15 +14,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from specdiag.diagnosis import Diagnosis, Evidence, Finding, Run
+    from specdiag.diagnosis import Diagnosis
     from specdiag.errors import SpecdiagError
+    from specdiag.finding import Evidence, Finding, Run
     from specdiag.library import diagnose
 
 __version__ = "0.1.0"
 __all__ = ["Diagnosis", "Evidence", "Finding", "Run", "SpecdiagError", "__version__", "diagnose"]
 
 _HOME = {
-    "Diagnosis": "diagnosis", "Evidence": "diagnosis", "Finding": "diagnosis", "Run": "diagnosis",
+    "Diagnosis": "diagnosis", "Evidence": "finding", "Finding": "finding", "Run": "finding",
     "SpecdiagError": "errors", "diagnose": "library",
 }  # fmt: skip
 

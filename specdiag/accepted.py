@@ -22,8 +22,8 @@ from typing import Any
 
 from specdiag import checked
 from specdiag.checked import Record
-from specdiag.diagnosis import Accepted, Finding
 from specdiag.errors import SpecdiagError, reason
+from specdiag.finding import Accepted, Finding
 from specdiag.report.json import dumps
 
 SCHEMA = 1

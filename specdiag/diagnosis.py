@@ -14,57 +14,13 @@ from specdiag import bundled, outcome, parser, rule, store
 from specdiag import source as sources
 from specdiag.assertions import Verdict
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
+from specdiag.finding import Evidence, Finding, Run, explain, rank
 from specdiag.reading import Progress
-from specdiag.rule import SEVERITIES, Cause, Decision, Hit, Rule
+from specdiag.rule import SEVERITIES, Decision, Hit, Rule
 from specdiag.source import Source
 from specdiag.store import Store
 
 QUOTED = 4  # proof lines a finding
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A line that proves a finding."""
-
-    path: str
-    line: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """Why a finding does not count: somebody has accepted it."""
-
-    reason: str
-    date: str | None = None  # of the day it was, where a baseline says so
-
-
-@dataclass
-class Finding:
-    """One rule on one run, or on a run against another."""
-
-    id: str
-    rule: Rule
-    run: str
-    against: str | None
-    severity: str
-    message: str
-    impact: float | None
-    values: dict[str, Any]
-    evidence: list[Evidence]
-    causes: tuple[Cause, ...] = ()  # the likeliest first
-    step: dict[str, Any] | None = None  # of a traced step that proves it, the columns of table step
-    explained_by: str | None = None
-    accepted: Accepted | None = None
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run with its files and the facts of table run."""
-
-    name: str
-    sources: list[dict[str, Any]]
-    facts: dict[str, Any]
 
 
 @dataclass(repr=False)
@@ -252,14 +208,14 @@ def analyze(
         hits += [(one, hit) for hit in found]
         results += decided
     findings = _findings(hits, filled)
-    _explain(findings)
+    explain(findings)
     return Diagnosis(_runs(filled), findings, results, rules, filled.notices, broken), filled
 
 
 def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
     texts = _quote([hit for _, hit in hits], filled)
     steps = steps_at({hit.places[0] for _, hit in hits if _tells_of_step(hit)}, filled)
-    hits.sort(key=lambda h: _rank(h[1].severity, h[1].impact, h[0].name, h[1].run))
+    hits.sort(key=lambda h: rank(h[1].severity, h[1].impact, h[0].name, h[1].run))
     seen: dict[str, int] = defaultdict(int)
     findings = []
     for one, hit in hits:
@@ -278,15 +234,6 @@ def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:
             )
         )  # fmt: skip
     return findings
-
-
-def _rank(severity: str, impact: float | None, rule: str, run: str) -> tuple[Any, ...]:
-    return SEVERITIES.index(severity), -(impact or 0), rule, run
-
-
-def ranked(findings: Sequence[Finding]) -> list[Finding]:
-    """The worst first, as a diagnosis has them."""
-    return sorted(findings, key=lambda f: _rank(f.severity, f.impact, f.rule.name, f.run))
 
 
 def _tells_of_step(hit: Hit) -> bool:
@@ -318,26 +265,6 @@ def _quote(hits: list[Hit], filled: Store) -> dict[tuple[int, int], str]:
         for source, numbers in wanted.items()
         for line, text in sources.quote(filled.readings[source].source, numbers).items()
     }
-
-
-def _explain(findings: list[Finding]) -> None:
-    """Nest what follows from something else on the same run: one cause, one alarm."""
-    by_id = {finding.id: finding for finding in findings}
-
-    def follows(finding: Finding, other: Finding) -> bool:
-        while finding.explained_by is not None:
-            finding = by_id[finding.explained_by]
-            if finding is other:
-                return True
-        return False
-
-    for finding in findings:
-        for cause in findings:
-            if cause is finding or finding.rule.name not in cause.rule.explains:
-                continue
-            if cause.run in (finding.run, finding.against) and not follows(cause, finding):
-                finding.explained_by = cause.id
-                break
 
 
 def _runs(filled: Store) -> list[Run]:

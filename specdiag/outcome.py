@@ -21,8 +21,9 @@ def exit_code(found: Diagnosis, fail_on: str, held: bool = True) -> int:
     known = {one.name for one in found.rules}
     if found.broken or any(name not in known for name in found.require):
         return WRONG_USE
-    if any(one.result == "unmatched" for one in asserted):  # what checks nothing must not be green
-        return WRONG_USE
+    if any(one.result == "unmatched" for one in asserted):
+        # What checks nothing must not be green; but a run that died has no figures, and says why.
+        return FINDINGS if found.at_least(fail_on) else WRONG_USE
     undecided = {one.rule for one in found.results if one.result == "undecided"}
     if undecided & set(found.require):
         return NOTHING_READ

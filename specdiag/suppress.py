@@ -14,7 +14,8 @@ from pathlib import Path
 
 from specdiag import selection
 from specdiag.config import Suppression
-from specdiag.diagnosis import Accepted, Diagnosis, Evidence, Finding, ranked
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Accepted, Evidence, Finding, ranked
 from specdiag.header import Rule
 from specdiag.rule import Decision
 

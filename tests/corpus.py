@@ -16,7 +16,7 @@ import mutations
 from mutations import OPERATORS, Files
 
 from specdiag import diagnosis, source
-from specdiag.diagnosis import Finding
+from specdiag.finding import Finding
 
 FOLDER = Path(__file__).with_name("corpus")
 ALARMING = ("critical", "high", "medium")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specdiag import accepted, saved, suppress
-from specdiag.diagnosis import Evidence, Finding
+from specdiag.finding import Evidence, Finding
 from specdiag.header import load as load_rule
 
 ROOT = Path(__file__).parents[1]

@@ -21,8 +21,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from test_reports import HOSTILE, METRICS, analyze, on_runs
 
 from specdiag import __version__, bundled, report
-from specdiag.diagnosis import Accepted, Diagnosis, Evidence
+from specdiag.diagnosis import Diagnosis
 from specdiag.errors import Notice, SpecdiagError
+from specdiag.finding import Accepted, Evidence
 from specdiag.report import alarms, github, markdown
 from specdiag.report import json as document
 from specdiag.rule import SEVERITIES, Decision

@@ -15,8 +15,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from specdiag import diagnosis, report, source
-from specdiag.diagnosis import Diagnosis, Finding, Run
+from specdiag.diagnosis import Diagnosis
 from specdiag.errors import Notice, SpecdiagError
+from specdiag.finding import Finding, Run
 from specdiag.report import TEXTS, files, html, json, markdown, quote, table, terminal, text
 from specdiag.rule import Cause, Decision
 

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdiag import bundled, checked, cli, diagnosis, saved, source
-from specdiag.diagnosis import Diagnosis, Evidence, Finding
+from specdiag.diagnosis import Diagnosis
 from specdiag.errors import SpecdiagError
+from specdiag.finding import Evidence, Finding
 from specdiag.provenance import Provenance
 from specdiag.report import drawing, files, html, terminal
 from specdiag.report import json as document

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from specdiag import diagnosis, rule, source, store
-from specdiag.diagnosis import Finding
 from specdiag.errors import SpecdiagError
+from specdiag.finding import Finding
 from specdiag.report.sides import WIDEST, sides
 
 ROOT = Path(__file__).parents[1]

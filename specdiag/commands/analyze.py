@@ -22,7 +22,7 @@ from specdiag.commands.options import (
     Select,
     Tokenizer,
 )
-from specdiag.errors import SpecdiagError
+from specdiag.errors import WRONG_USE, SpecdiagError
 
 if TYPE_CHECKING:
     from specdiag.commands.outputs import Target
@@ -115,10 +115,11 @@ def _run(
     result, origin = diagnosing.diagnose(paths, settings, baseline, wanted)
     with ci.told(result, wanted) if in_ci else nullcontext():
         outputs.write(wanted, result, result.tables, origin, text_of)
-    if held and not result.broken:
-        _raise_unmatched(result)
     fail_on = result.fail_on if held else settings.fail_on or "never"
-    return outcome.exit_code(result, fail_on, held)
+    code = outcome.exit_code(result, fail_on, held)
+    if code == WRONG_USE and not result.broken:
+        _raise_unmatched(result)
+    return code
 
 
 def _raise_unmatched(result: Diagnosis) -> None:

@@ -22,7 +22,8 @@ from specdiag.commands.options import (
 from specdiag.errors import SpecdiagError
 
 if TYPE_CHECKING:
-    from specdiag.diagnosis import Diagnosis, Finding
+    from specdiag.diagnosis import Diagnosis
+    from specdiag.finding import Finding
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None,

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from specdiag.accepted import fingerprint
-from specdiag.diagnosis import Diagnosis, Finding
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Finding
 from specdiag.report import quote, text
 from specdiag.report.text import visible
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from specdiag import __version__
 from specdiag.assertions import Verdict
-from specdiag.diagnosis import Diagnosis, Finding, Run
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Finding, Run
 from specdiag.report import drawing
 from specdiag.report.text import INVISIBLE, coverage, notices, to_switch_on
 from specdiag.rule import plain

@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from specdiag.assertions import Verdict
-from specdiag.diagnosis import Diagnosis, Run
+from specdiag.diagnosis import Diagnosis
 from specdiag.errors import note
+from specdiag.finding import Run
 from specdiag.report import text
 from specdiag.report.alarms import Alarm, acceptance, alarms, lines, message, title
 from specdiag.report.text import visible

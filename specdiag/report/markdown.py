@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from specdiag import __version__
-from specdiag.diagnosis import Diagnosis, Evidence, Finding
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Evidence, Finding
 from specdiag.report import drawing, quote, table, text
 from specdiag.report.text import Group, visible
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from specdiag import __version__
-from specdiag.diagnosis import Diagnosis, Run
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Run
 from specdiag.report.alarms import alarms
 from specdiag.report.text import visible
 from specdiag.rule import SEVERITIES

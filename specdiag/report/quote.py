@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from specdiag.diagnosis import Evidence, Finding
+from specdiag.finding import Evidence, Finding
 from specdiag.report.text import visible
 
 HEAD = ("request", "step", "time")  # what a reader finds a record by

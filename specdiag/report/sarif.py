@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import quote as percent
 
 from specdiag import __version__
-from specdiag.diagnosis import Diagnosis, Evidence, Finding
+from specdiag.diagnosis import Diagnosis
 from specdiag.errors import Notice
+from specdiag.finding import Evidence, Finding
 from specdiag.report import markdown, quote, text
 from specdiag.report.alarms import LEVELS, PROSE, Alarm, alarms, message, place, title
 from specdiag.report.json import dumps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from specdiag.diagnosis import Finding
+from specdiag.finding import Finding
 from specdiag.report.text import duration_ms, figure, share, visible
 
 WIDEST = 40  # characters of a value: traces hold lists and checksums

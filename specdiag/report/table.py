@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 
-from specdiag.diagnosis import Diagnosis, Run
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Run
 from specdiag.report.text import MISSING, count, duration_ms, figure, visible
 
 # Where an accept length comes from, if not from the usual: decode lines or steps.

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specdiag.diagnosis import Diagnosis, Evidence, Finding
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Evidence, Finding
 from specdiag.report import drawing, quote, table, text
 from specdiag.report.text import Group, visible
 

@@ -8,8 +8,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from specdiag.diagnosis import Diagnosis, Finding
+from specdiag.diagnosis import Diagnosis
 from specdiag.errors import Notice
+from specdiag.finding import Finding
 from specdiag.report.visible import INVISIBLE as INVISIBLE
 from specdiag.report.visible import visible as visible
 from specdiag.rule import SEVERITIES, Cause, Rule

@@ -36,7 +36,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from specdiag import trees
-from specdiag.diagnosis import Finding
+from specdiag.finding import Finding
 from specdiag.report import drawing, text
 from specdiag.report.html import filters, heat
 from specdiag.report.text import count, visible

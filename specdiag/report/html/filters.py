@@ -13,7 +13,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from specdiag.diagnosis import Evidence, Finding
+from specdiag.finding import Evidence, Finding
 from specdiag.report import drawing, quote, sides, text
 from specdiag.report.text import visible
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from specdiag.diagnosis import Diagnosis, Run
+from specdiag.diagnosis import Diagnosis
+from specdiag.finding import Run
 from specdiag.report import table, text
 from specdiag.rule import SEVERITIES
 
