@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from specdiag import outcome
+
 ROOT = Path(__file__).parents[1]
+SAMPLES = ROOT / "docs" / "samples.md"
 EXPECTED = Path(__file__).parent / "expected"
 ENTRIES = sorted((ROOT / "sample_logs").iterdir())
 FILES = sorted(path for path in (ROOT / "sample_logs").rglob("*") if path.is_file())
@@ -42,6 +45,35 @@ def test_findings(path, sample, request):
         expected.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     assert expected.exists(), f"nothing says what {path.name} shows: pytest --update"
     assert found == json.loads(expected.read_text(encoding="utf-8"))
+
+
+# What docs/samples.md says of them
+
+
+def table(found: dict[str, tuple[int, str]]) -> str:
+    rows = [f"| {name} | {code} | {first} |" for name, (code, first) in sorted(found.items())]
+    return "\n".join(["| sample | exit code | first finding |", "| --- | --- | --- |", *rows, ""])
+
+
+def told() -> dict[str, tuple[int, str]]:
+    rows = re.findall(r"^\| (\S+) \| (\d) \| (.*?) \|$", SAMPLES.read_text(encoding="utf-8"), re.M)
+    return {name: (int(code), first) for name, code, first in rows}
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=title)
+def test_check_ends_as_documented(path, sample, request):
+    found = sample(path.name)
+    first = next((one.rule.name for one in found.findings), "nothing")
+    now = outcome.exit_code(found, "high"), first
+    if request.config.getoption("--update"):
+        text = SAMPLES.read_text(encoding="utf-8")
+        head = text[: text.index("| sample |")]
+        SAMPLES.write_text(head + table(told() | {path.name: now}), encoding="utf-8")
+    assert told().get(path.name) == now
+
+
+def test_no_sample_is_documented_that_is_not_there():
+    assert set(told()) == {path.name for path in ENTRIES}
 
 
 def test_no_expectation_without_a_sample():
