@@ -1,9 +1,9 @@
 """A rule: a SQL file whose leading comment is TOML (`header.py`), applied to the store.
 
 A row that comes back is a finding on its `run`. Columns of a row with a meaning of their own:
-`message`, `against` (the run it is compared with), `severity` (instead of the header's), `impact`
-(share of throughput lost, 0-1) and `lines` (a list of `cite(source, line)`: the proof). All others
-are the finding's values.
+`message` (NULL: the title), `against` (the run it is compared with), `severity` (instead of the
+header's), `impact` (share of throughput lost, 0-1) and `lines` (a list of `cite(source, line)`: the
+proof). All others are the finding's values.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
         raise ValueError(f"the header names no cause {', '.join(sorted(map(str, unknown)))}")
     return Hit(
         run=row["run"],
-        message=str(row["message"]),
+        message=rule.title if row["message"] is None else str(row["message"]),
         severity=severity,
         against=row.get("against"),
         impact=None if impact is None else min(1.0, max(0.0, float(impact))),

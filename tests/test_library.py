@@ -165,6 +165,13 @@ def test_a_rule_of_ones_own_is_applied(rule, form):
     assert not found.ok
 
 
+def test_a_finding_without_words_has_the_title_of_its_rule(rule):
+    path = rule()
+    path.write_text(path.read_text().replace("'it decodes'", "NULL"))
+    found = diagnose(HEALTHY, rules=path).finding("decode_lines")
+    assert found.message == found.rule.title
+
+
 def test_a_broken_rule_is_named_and_the_others_still_run(rule):
     path = rule()
     path.write_text("-- title = 3\n")
