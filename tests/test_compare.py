@@ -498,6 +498,18 @@ def test_a_change_for_good_is_found_where_it_happened(specdiag, folder):
     assert "tok/s -" in text and "(worse)" in text and "▁" in text
 
 
+def test_results_with_tables_tell_more_facts(specdiag, folder):
+    pytest.importorskip("ruptures")
+    (folder / "saved").mkdir()
+    for number in range(6):
+        trace(folder / "t.jsonl", 4, 20, seed=number)
+        specdiag("analyze", "t.jsonl", "--no-html", "--output", f"duckdb=saved/{number}.duckdb")
+    (line,) = json.loads(specdiag("trend", "saved", "--format", "json").out)["lines"]
+    stages = {"draft_ms", "verify_ms"}
+    assert all(stages | {"accept_len", "step_ms"} <= set(one["facts"]) for one in line["points"])
+    assert "verify ms" in specdiag("trend", "saved").out
+
+
 def test_noise_is_rarely_a_change():
     pytest.importorskip("ruptures")
     assert sum(bool(turns(noisy(100, 20, seed), True)) for seed in range(100)) <= 5

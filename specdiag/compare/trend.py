@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from specdiag import saved
+from specdiag import fact, saved
 from specdiag.compare import change, student
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.report.json import jsonable
+from specdiag.store import Store
 
-FACTS = {"tokens_per_s": True, "accept_len": True, "step_ms": False}  # and whether more is better
+CORE = {"tokens_per_s": True, "accept_len": True, "step_ms": False}  # and whether more is better
+# Load is no result, and accepted drafts are the accept length less one.
+LEFT_OUT = ("running", "accepted_drafts")
 SHORTEST = 3  # results on each side of a change
-ALPHA = 0.02  # for all the places together where a series may turn
+ALPHA = 0.02  # for all the places together where the facts of a line may turn
 PENALTY = 3.0  # noise variances that a change must explain, times the logarithm of their number
 STARS = (".duckdb", ".json")
 
@@ -52,6 +55,15 @@ class Line:
     name: str
     points: list[Point]
     turns: dict[str, list[Turn]] = field(default_factory=dict)
+
+
+def facts() -> dict[str, bool]:
+    """Every fact that is looked at, those of table run first, and whether more of it is better."""
+    more = {
+        one.name: one.better == "higher" for one in fact.metrics().values()
+        if one.aggregate not in fact.EXACT and one.name not in LEFT_OUT
+    }  # fmt: skip
+    return CORE | {name: rises for name, rises in more.items() if name not in CORE}
 
 
 def detector() -> Any:
@@ -88,12 +100,14 @@ def read(folder: Path) -> tuple[list[Point], list[Notice]]:
         except SpecdiagError as error:
             notices.append(Notice(error.what, error.where, error.help))
             continue
+        more = {} if found.store is None else _measured(found.store)
         for run in found.diagnosis.runs:
-            facts = {name: run.facts[name] for name in FACTS if _is_number(run.facts.get(name))}
+            mine = {name: run.facts[name] for name in CORE if _is_number(run.facts.get(name))}
+            mine |= more.get(run.name, {})
             started = run.facts.get("started")
             when = None if started is None else str(jsonable(started)).replace(" ", "T")
-            if facts:
-                points.append(Point(path.name, run.name, when, facts))
+            if mine:
+                points.append(Point(path.name, run.name, when, mine))
         if found.store is not None:
             found.store.db.close()
     if not points:
@@ -105,6 +119,16 @@ def read(folder: Path) -> tuple[list[Point], list[Notice]]:
             NOTHING_READ,
         )  # fmt: skip
     return points, notices
+
+
+def _measured(store: Store) -> dict[str, dict[str, float]]:
+    """By run what only the tables of a saved result can tell."""
+    wanted = facts()
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for one in fact.facts(store):
+        if one.metric in wanted and one.metric not in CORE:
+            found[one.run][one.metric] = one.value
+    return found
 
 
 def lines(points: Sequence[Point]) -> list[Line]:
@@ -121,18 +145,20 @@ def lines(points: Sequence[Point]) -> list[Line]:
     for one in points:
         by_name["all runs" if alone and len(names) == len(points) > 1 else one.run].append(one)
     found = []
-    for name, members in sorted(by_name.items()):
+    for title, members in sorted(by_name.items()):
         if all(one.started for one in members):
             members.sort(key=lambda one: one.started or "")
-        line = Line(name, members)
-        for fact in FACTS:
-            line.turns[fact] = turns([one.facts.get(fact) for one in members], FACTS[fact])
+        line = Line(title, members)
+        there = [name for name in facts() if any(name in one.facts for one in members)]
+        for name in there:
+            values = [one.facts.get(name) for one in members]
+            line.turns[name] = turns(values, facts()[name], len(there))
         found.append(line)
     return found
 
 
-def turns(values: Sequence[float | None], rises: bool) -> list[Turn]:
-    """Where a series gets another level.
+def turns(values: Sequence[float | None], rises: bool, family: int = 1) -> list[Turn]:
+    """Where a series gets another level; `family` is how many facts of a line are looked at.
 
     PELT finds the places on the logarithms (Killick 2012); Welch's test of the stretches on both
     sides keeps those that chance hardly makes.
@@ -144,10 +170,10 @@ def turns(values: Sequence[float | None], rises: bool) -> list[Turn]:
     logs = [math.log(one) for _, one in known]
     scale = _noise(logs)
     if scale <= 0:
-        return _steps(known, rises)
+        return _steps(known, rises, family)
     signal = [[one / scale] for one in logs]
     edges = _edges(signal, PENALTY * math.log(len(signal)))
-    return _sure(known, [0, *edges], rises, scale)
+    return _sure(known, [0, *edges], rises, scale, family)
 
 
 def _edges(signal: list[list[float]], penalty: float) -> list[int]:
@@ -163,17 +189,17 @@ def _noise(values: Sequence[float]) -> float:
     return statistics.median(steps) / 0.6745 / math.sqrt(2)
 
 
-def _steps(known: Sequence[tuple[int, float]], rises: bool) -> list[Turn]:
+def _steps(known: Sequence[tuple[int, float]], rises: bool, family: int) -> list[Turn]:
     """Turns of a series that is mostly constant: there is no noise to compare with."""
     jumps = [
         n for n in range(1, len(known))
         if not math.isclose(known[n][1], known[n - 1][1], rel_tol=1e-6)
     ]  # fmt: skip
-    return _sure(known, [0, *jumps, len(known)], rises, 0.0)
+    return _sure(known, [0, *jumps, len(known)], rises, 0.0, family)
 
 
 def _sure(
-    known: Sequence[tuple[int, float]], edges: list[int], rises: bool, scale: float
+    known: Sequence[tuple[int, float]], edges: list[int], rises: bool, scale: float, family: int
 ) -> list[Turn]:
     """The edges between stretches that differ by more than chance makes."""
     found = []
@@ -188,7 +214,7 @@ def _sure(
         # Stretches that were chosen for being apart are more alike inside than chance has it.
         error = scale * math.sqrt(1 / len(before) + 1 / len(after))
         p = max(said.p, student.tail(said.value / error, len(known) - 2) if error else 0.0)
-        if p * places >= ALPHA:
+        if p * places * family >= ALPHA:
             continue
         kept.append(edge)
         found.append(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from specdiag import __version__
-from specdiag.compare.trend import ALPHA, FACTS, SHORTEST, Line, Turn
+from specdiag.compare.trend import ALPHA, CORE, SHORTEST, Line, Turn
 from specdiag.report.compare import columns, fill
 from specdiag.report.compare_words import percent
 from specdiag.report.json import jsonable
@@ -27,8 +27,8 @@ def render(lines: Sequence[Line], format: str = "terminal") -> str:
         return as_json(lines)
     return "\n".join(text for line in lines for text in (*_line(line), "")) + fill(
         "Change points by PELT (ruptures) on the logarithms, kept where Welch's test of the "
-        f"stretches on both sides gives p < {ALPHA} over all places; at least {SHORTEST} results "
-        "on each side."
+        f"stretches on both sides gives p < {ALPHA} over all places and facts; at least "
+        f"{SHORTEST} results on each side."
     ) + "\n"  # fmt: skip
 
 
@@ -36,15 +36,15 @@ def _line(line: Line) -> Iterator[str]:
     yield f"{visible(line.name, 80)}: {count(len(line.points), 'result')}"
     yield ""
     drawn = []
-    for fact in FACTS:
+    for fact in line.turns:
         values = [one.facts.get(fact) for one in line.points]
         known = [one for one in values if one is not None]
         if known:
-            drawn.append([NAMES[fact], spark(values), figure(known[0]), figure(known[-1])])
+            drawn.append([_name(fact), spark(values), figure(known[0]), figure(known[-1])])
     yield columns(["", "", "first", "last"], drawn, (0, 1))
     yield ""
     told = [
-        _turn(line, fact, one) for fact in FACTS for one in line.turns.get(fact, ())
+        _turn(line, fact, one) for fact in line.turns for one in line.turns[fact]
     ]  # fmt: skip
     few = len(line.points) < 2 * SHORTEST
     none = f"too few results to look for changes: {2 * SHORTEST} are needed" if few else (
@@ -52,32 +52,38 @@ def _line(line: Line) -> Iterator[str]:
     )  # fmt: skip
     yield from (fill(text, "  ") for text in told or [none])
     yield ""
-    yield columns(*_table(line), (0, 1, 2, 6))
+    heads, rows = _table(line)
+    yield columns(heads, rows, (0, 1, 2, len(heads) - 1))
 
 
 def _turn(line: Line, fact: str, one: Turn) -> str:
     point = line.points[one.place]
     word = "better" if one.better else "worse"
     return (
-        f"{NAMES[fact]} {percent(one.after / one.before - 1)} % from {visible(point.file, 80)} on "
+        f"{_name(fact)} {percent(one.after / one.before - 1)} % from {visible(point.file, 80)} on "
         f"({word}): {figure(one.before)} to {figure(one.after)}"
     )
 
 
 def _table(line: Line) -> tuple[list[str], list[list[str]]]:
     marks: dict[int, list[str]] = {}
-    for fact in FACTS:
-        for one in line.turns.get(fact, ()):
-            marks.setdefault(one.place, []).append(f"{NAMES[fact]} changes")
+    for fact in line.turns:
+        for one in line.turns[fact]:
+            marks.setdefault(one.place, []).append(f"{_name(fact)} changes")
+    shown = [fact for fact in line.turns if fact in CORE or line.turns[fact]]
     first = max(len(line.points) - ROWS, 0)
     rows = [
         [
             visible(one.file, 60), visible(one.run, 40), one.started or MISSING,
-            *(figure(one.facts.get(fact)) for fact in FACTS), ", ".join(marks.get(place, ())),
+            *(figure(one.facts.get(fact)) for fact in shown), ", ".join(marks.get(place, ())),
         ]
         for place, one in enumerate(line.points) if place >= first
     ]  # fmt: skip
-    return ["file", "run", "started", *(NAMES[fact] for fact in FACTS), ""], rows
+    return ["file", "run", "started", *map(_name, shown), ""], rows
+
+
+def _name(fact: str) -> str:
+    return NAMES.get(fact, fact.replace("_", " "))
 
 
 def spark(values: Sequence[float | None]) -> str:
@@ -112,7 +118,7 @@ def as_json(lines: Sequence[Line]) -> str:
                         "before": one.before, "after": one.after, "p": one.p,
                         "verdict": "better" if one.better else "worse",
                     }
-                    for fact in FACTS for one in line.turns.get(fact, ())
+                    for fact in line.turns for one in line.turns[fact]
                 ],
             }
             for line in lines
