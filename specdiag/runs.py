@@ -28,6 +28,7 @@ class Part:
     server: bool  # a server wrote it
     empty: bool  # arguments only: printed twice, or a start of which nothing else is left
     algorithm: str | None
+    model: str | None  # last part of its name; of a trace the target's
     started: datetime | None
     ended: datetime | None
 
@@ -121,6 +122,7 @@ def _name(base: str, files: dict[int, File], parts: list[Part]) -> list[tuple[Pa
         named += [(part, run) for part in life]
     others = [part for part in parts if not part.server]
     asked = {part.algorithm for part in servers if part.algorithm}
+    models = {part.model for part in servers if part.model}
     per_source: dict[int, list[Part]] = defaultdict(list)
     for part in others:
         per_source[part.source].append(part)
@@ -128,6 +130,7 @@ def _name(base: str, files: dict[int, File], parts: list[Part]) -> list[tuple[Pa
     for source, mine in per_source.items():
         mine = [part for part in mine if not part.empty] or mine
         contradicts = any(p.algorithm and asked and p.algorithm not in asked for p in mine)
+        contradicts |= any(p.model and models and p.model not in models for p in mine)
         if len(mine) == 1 and len(lives) <= 1 and not contradicts:
             named.append((mine[0], base))
             continue

@@ -26,6 +26,11 @@ _ALGORITHM = {
     "benchmark": "algorithm",
     "step": "algorithm",
 }
+# Of a server its arguments, of a trace the target; a client may call a model by another name. In a
+# cache of downloads the last folder is a revision.
+_MODEL = r"""CASE WHEN key IN ('model_path', 'model', 'target') THEN coalesce(
+    nullif(regexp_extract(value, 'models--[^/\\]*--([^/\\]+)', 1), ''),
+    regexp_extract(rtrim(value, '/\'), '[^/\\]+$')) END"""
 
 
 @dataclass
@@ -119,19 +124,20 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
         f"SELECT source, life, coalesce(arm, '') AS arm, '{table}' AS \"table\", "
         f"{'NULL' if table == 'step' else 'time'} AS time, "
         f"{'kind' if table == 'event' else 'NULL'} AS kind, "
-        f"{_ALGORITHM.get(table, 'NULL')} AS algorithm FROM raw.{table}"
+        f"{_ALGORITHM.get(table, 'NULL')} AS algorithm, "
+        f"{_MODEL if table == 'config' else 'NULL'} AS model FROM raw.{table}"
         for table in DATA
     )
     rows = db.execute(
         f"""SELECT source, life, arm,
                 NOT bool_or("table" NOT IN ('config', 'event')
                             OR coalesce(kind, '') IN {_START_KINDS}),
-                max(upper(algorithm)), min(time), max(time)
+                max(upper(algorithm)), max(lower(model)), min(time), max(time)
             FROM ({union}) GROUP BY source, life, arm ORDER BY source, life, arm"""
     ).fetchall()
     parts = [
-        runs.Part(source, life, arm, source in servers, empty, algorithm, start, end)
-        for source, life, arm, empty, algorithm, start, end in rows
+        runs.Part(source, life, arm, source in servers, empty, algorithm, model, start, end)
+        for source, life, arm, empty, algorithm, model, start, end in rows
     ]
     db.execute(
         "CREATE TABLE part (source INTEGER, life INTEGER, arm VARCHAR, run VARCHAR, place INTEGER)"

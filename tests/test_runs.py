@@ -211,6 +211,21 @@ def test_a_trace_of_another_algorithm_does_not(runs):
     assert runs(files, "exp", table="step") == {"steps": 1}
 
 
+@pytest.mark.parametrize(
+    ("target", "run"),
+    [("meta-llama/Llama-3.1-8B-Instruct", "exp"), ("/models/Llama-3.1-8B-Instruct/", "exp"),
+     ("~/hub/models--meta-llama--Llama-3.1-8B-Instruct/snapshots/0e9e", "exp"),
+     ("Qwen/Qwen3-8B", "steps")],
+)  # fmt: skip
+def test_a_trace_belongs_to_the_server_of_its_model(runs, target, run):
+    head = json.dumps({"record": "run", "schema": 1, "run": "steps", "target": target}) + "\n"
+    body = json.dumps({"record": "step", "schema": 1, "run": "steps", "request": "r", "step": 1, "parents": [-1], "accepted": [0],
+                       "commit_len": 1}) + "\n"  # fmt: skip
+    server = life(1).replace("a/target", "meta-llama/Llama-3.1-8B-Instruct")
+    files = {"exp/server.log": server, "exp/steps.jsonl": head + body}
+    assert [name.split(":")[0] for name in runs(files, "exp", table="step")] == [run]
+
+
 def test_arms_beside_a_server_log_keep_their_own_name(runs):
     files = {"exp/server.log": life(1), "exp/steps.jsonl": step(arm="a") + step(arm="b")}
     assert runs(files, "exp", table="step") == {"steps:a": 1, "steps:b": 1}
