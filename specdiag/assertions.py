@@ -14,15 +14,14 @@ A value whose interval straddles the bound is undecided: neither red nor green.
 
 from __future__ import annotations
 
-import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 from specdiag import fact
-from specdiag.errors import SpecdiagError
+from specdiag.errors import SpecdiagError, nearest
 from specdiag.estimate import FEWEST
 from specdiag.fact import Fact
 from specdiag.store import Store
@@ -86,14 +85,16 @@ def _parse(written: Any, where: str) -> Assertion:
         raise SpecdiagError("an assertion is a table", where, "write [[assert]] and keys below it")
     for key, value in written.items():
         if key not in _TYPES:
-            raise SpecdiagError(f"unknown key {key!r}", where, nearest(key, _TYPES))
+            raise SpecdiagError(f"unknown key {key!r}", where, nearest(key, _TYPES, most=1))
         _typed(key, value, where)
     if "metric" not in written:
         raise SpecdiagError("the assertion names no metric", where, "see `specdiag facts`")
     known = fact.metrics()
     if written["metric"] not in known:
         raise SpecdiagError(
-            f"no metric is called {written['metric']}", where, nearest(written["metric"], known)
+            f"no metric is called {written['metric']}",
+            where,
+            nearest(written["metric"], known, most=1),
         )
     metric = known[written["metric"]]
     aggregate = written.get("aggregate", metric.aggregate)
@@ -149,13 +150,6 @@ def _bounds(written: dict[str, Any], judged: bool, where: str) -> tuple[dict[str
     centre, around = float(written["equals"]), float(written.get("tolerance", 0))
     told = f"equal to {centre:g}" + (f" within {around:g}" if around else "")
     return {"at_least": centre - around, "at_most": centre + around}, told
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The help for a name that does not exist."""
-    names = list(known)
-    close = difflib.get_close_matches(name, names, 1, 0.5)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
 
 
 def judge(assertions: Sequence[Assertion], store: Store) -> list[Verdict]:

@@ -115,7 +115,7 @@ def _check(data: dict[str, Any], file: Path) -> None:
         if key not in KEYS:
             raise SpecdiagError(
                 f"unknown key {key!r} in the configuration", str(file),
-                nearest(key, KEYS, f"known: {', '.join(KEYS)}"),
+                nearest(key, KEYS),
             )  # fmt: skip
         kind, called = KEYS[key]
         inner = str if called.endswith("names") else dict
@@ -147,7 +147,7 @@ def _suppression(
     called = f"[[suppress]] number {number}"
     for key in entry:
         if key not in ENTRY:
-            help = nearest(key, ENTRY, f"known: {', '.join(ENTRY)}")
+            help = nearest(key, ENTRY)
             raise SpecdiagError(f"unknown key {key!r} in {called}", where, help)
     for key, why in (
         ("rule", "name a rule or a family"),

@@ -56,12 +56,15 @@ def reason(error: BaseException) -> str:
     return text if text[:2].isupper() else text[0].lower() + text[1:]
 
 
-def nearest(name: str, known: Iterable[str], otherwise: str, most: int = 2) -> str:
-    """The names that are likeliest meant, as help; `otherwise` where none is like it."""
+def nearest(name: str, known: Iterable[str], otherwise: str = "", most: int = 2) -> str:
+    """The names that are likeliest meant, as help; `otherwise`, or all, where none is like it."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=most, cutoff=0.7)
-    return f"did you mean {' or '.join(near)}?" if near else otherwise
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=most, cutoff=0.7)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return otherwise or f"known: {', '.join(names)}"
 
 
 def _visible(text: str) -> str:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from specdiag.student import quantile
+
 FEWEST = 5  # requests below which an interval would say too much
-NORMAL = 1.959964  # quantile of the 95 % interval
 MISSED = 0.025  # chance that a 95 % interval ends below, and that it begins above
 
 
@@ -36,15 +37,6 @@ class Estimate:
     def plus(self, amount: float) -> Estimate:
         """The estimate of a quantity that is larger by a constant."""
         return Estimate(self.value + amount, self.error, self.units)
-
-
-def quantile(freedom: int) -> float:
-    """Student's t for a 95 % interval, by its expansion around the normal quantile."""
-    z = NORMAL
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / freedom + second / freedom**2 + third / freedom**3
 
 
 def ratio(sums: Mapping[str, Any]) -> Estimate | None:

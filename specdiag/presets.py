@@ -11,9 +11,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from specdiag import bundled
-from specdiag.assertions import Verdict, nearest
+from specdiag.assertions import Verdict
 from specdiag.diagnosis import Diagnosis
-from specdiag.errors import SpecdiagError
+from specdiag.errors import SpecdiagError, nearest
 from specdiag.store import Store
 
 EXECUTED, VERIFIED = "requested mode executed", "at least one verification"
@@ -87,7 +87,11 @@ def find(name: str) -> Preset:
     Raises SpecdiagError when there is none.
     """
     if name not in PRESETS:
-        raise SpecdiagError(f"no preset is called {name}", "preset", nearest(name, PRESETS))
+        raise SpecdiagError(
+            f"no preset is called {name}",
+            "preset",
+            nearest(name, PRESETS),
+        )
     return PRESETS[name]
 
 

@@ -125,16 +125,17 @@ def _decision(one: Record) -> Decision:
 
 def _complete(found: Diagnosis, filled: Store) -> None:
     """The steps that findings tell of, with all their columns."""
-    places = {
-        finding.id: (finding.step.get("source"), finding.step.get("line"))
-        for finding in found.findings if finding.step is not None
-    }  # fmt: skip
-    if any(part is None for place in places.values() for part in place):
-        raise ValueError("a step has no place")
-    steps = diagnosis.steps_at(set(places.values()), filled)  # type: ignore[arg-type]
+    places: dict[str, tuple[int, int]] = {}
+    for finding in found.findings:
+        if finding.step is not None:
+            source, line = finding.step.get("source"), finding.step.get("line")
+            if source is None or line is None:
+                raise ValueError("a step has no place")
+            places[finding.id] = source, line
+    steps = diagnosis.steps_at(set(places.values()), filled)
     for finding in found.findings:
         if finding.id in places:
-            finding.step = steps.get(places[finding.id], finding.step)  # type: ignore[arg-type]
+            finding.step = steps.get(places[finding.id], finding.step)
 
 
 # Rules

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from specdiag.compare import change, student, verdict
+from specdiag import student
+from specdiag.compare import change, verdict
 from specdiag.compare.trend import turns
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"

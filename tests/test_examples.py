@@ -361,7 +361,9 @@ def test_the_python_of_the_readme_runs(place, monkeypatch):
     (place.folder / "logs").mkdir()
     leave(place.folder / "logs", SERVER)
     monkeypatch.chdir(place.folder)
-    exec(compile(code, "README.md", "exec"), {})
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert "diagnose" in names
 
 
 def test_no_command_is_left_out():

@@ -374,4 +374,5 @@ def test_only_runs_that_stand_beside_each_other_are_compared(everything):
 def test_pictures_are_data_that_json_can_hold(load):
     for one in drawn(load(SAMPLES / "tree_buys_nothing")).values():
         for each in one.series:
-            json.dumps([each.x, each.y, each.low, each.high, each.label], allow_nan=False)
+            columns = [each.x, each.y, each.low, each.high, each.label]
+            assert json.loads(json.dumps(columns, allow_nan=False)) == columns

@@ -280,7 +280,7 @@ def test_openmetrics_can_be_scraped(given: Diagnosis) -> None:
 
 
 def test_json_is_what_its_schema_says(given: Diagnosis) -> None:
-    schema(document.FILE).validate(json.loads(report.render("json", given)))
+    assert not list(schema(document.FILE).iter_errors(json.loads(report.render("json", given))))
 
 
 def test_markdown_fits_into_a_comment_and_a_summary(given: Diagnosis) -> None:
@@ -526,7 +526,8 @@ def test_metrics_are_in_base_units(sick: Diagnosis) -> None:
 def test_the_json_of_every_sample_is_what_the_schema_says(
     name: str, sample: Callable[[str], Diagnosis]
 ) -> None:
-    schema(document.FILE).validate(json.loads(report.render("json", sample(name))))
+    written = json.loads(report.render("json", sample(name)))
+    assert not list(schema(document.FILE).iter_errors(written))
 
 
 def test_the_schema_knows_every_fact_and_column(

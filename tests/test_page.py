@@ -70,7 +70,8 @@ def test_packing_gives_the_same_for_the_same_and_loses_nothing():
 def test_every_query_in_a_page_can_be_asked(founding):
     found, store = founding
     for rule in found.rules:
-        store.db.execute(filters.code(rule.sql, rule.params).unescape())
+        answer = store.db.execute(filters.code(rule.sql, rule.params).unescape())
+        assert "run" in [column[0] for column in answer.description]
 
 
 def test_thresholds_that_the_user_set_are_those_that_the_page_shows():

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from specdiag.estimate import Estimate, ratio
+from specdiag.student import quantile
 from specdiag.whatif import ask
-from specdiag.whatif.estimate import Cost, Estimate, Point, quantile, ratio
+from specdiag.whatif.cost import Cost, Point
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
 DEPTHS, WIDTH, BUDGET = 5, 4, 14  # of the drafter; of its trees

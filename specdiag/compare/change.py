@@ -12,7 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specdiag.compare import resample, student
+from specdiag import student
+from specdiag.compare import resample
 
 Unit = tuple[float, float]
 FEWEST = 4  # units below which nothing is said of chance

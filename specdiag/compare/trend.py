@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from specdiag import fact, saved
-from specdiag.compare import change, student
+from specdiag import fact, saved, student
+from specdiag.compare import change
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.report.json import jsonable
 from specdiag.store import Store

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specdiag.compare import student
+from specdiag import student
 from specdiag.compare.change import FEWEST, Change
 
 # Intervals are those of 95 %. A verdict asks for a little more, since neither the error nor the law

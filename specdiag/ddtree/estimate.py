@@ -7,11 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_NORMAL = {95: 1.959964, 99: 2.575829}
-_TWO_SIDED = {
-    95: (12.706, 4.303, 3.182, 2.776, 2.571),
-    99: (63.657, 9.925, 5.841, 4.604, 4.032),
-}  # Student's t, from 1 degree of freedom on
+from specdiag.student import quantile
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,7 @@ def estimate(values: Sequence[float], level: int = 95) -> Estimate:
     mean, count = statistics.fmean(values), len(values)
     if count < 2:
         return Estimate(mean, -math.inf, math.inf)
-    half = _student(count - 1, level) * statistics.stdev(values) / math.sqrt(count)
+    half = quantile(count - 1, 1 - level / 100) * statistics.stdev(values) / math.sqrt(count)
     return Estimate(mean, mean - half, mean + half)
 
 
@@ -42,15 +38,6 @@ def growth(short: Sequence[float], long: Sequence[float]) -> Estimate:
 def typical(times: Sequence[float]) -> float:
     """The geometric mean, whose ratios are those of `growth`."""
     return math.exp(statistics.fmean(math.log(max(each, 1e-9)) for each in times))
-
-
-def _student(freedom: int, level: int) -> float:
-    """The quantile of a two-sided interval; from 6 degrees on expanded around the normal one."""
-    if freedom <= len(_TWO_SIDED[level]):
-        return _TWO_SIDED[level][freedom - 1]
-    z = _NORMAL[level]
-    near = z + (z**3 + z) / (4 * freedom)
-    return near + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def _exp(value: float) -> float:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 import re
 import textwrap
@@ -15,6 +13,7 @@ import duckdb
 from specdiag.errors import SpecdiagError
 from specdiag.parser import Parser
 from specdiag.report import markdown
+from specdiag.report.columns import ruled, separated
 from specdiag.report.text import told, visible
 from specdiag.rule import SEVERITIES, Rule, plain
 from specdiag.store import Store
@@ -202,18 +201,6 @@ def table(filled: Store, sql: str, format: str) -> str:
             [dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1
         )
     if format == "csv":
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerows([names, *rows])
-        return out.getvalue().rstrip("\n")
-    return _aligned(names, rows)
-
-
-def _aligned(names: list[str], rows: list[list[Any]]) -> str:
-    cells = [names] + [["" if v is None else visible(str(v), 80) for v in row] for row in rows]
-    widths = [max(len(row[n]) for row in cells) for n in range(len(names))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+        return separated([names, *rows])
+    cells = [["" if v is None else visible(str(v), 80) for v in row] for row in rows]
+    return ruled(names, cells)

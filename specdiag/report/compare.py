@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,13 +11,13 @@ from specdiag import __version__
 from specdiag.compare.answer import Comparison, Decomposition, Metric, Result
 from specdiag.compare.verdict import ALPHA, Verdict
 from specdiag.report import compare_words as words
+from specdiag.report.columns import columns, fill
 from specdiag.report.compare_words import name, way
 from specdiag.report.json import jsonable
 from specdiag.report.markdown import code, prose
 from specdiag.report.text import MISSING, count, figure, share, visible
 
 SCHEMA = 1
-WIDTH = 96
 FORMATS = ("terminal", "markdown", "json")
 SETTINGS = 12  # that are listed; the rest is counted
 
@@ -61,28 +60,6 @@ def _comparison(one: Comparison) -> Iterator[str]:
     yield ""
     yield from (fill(text, "  ") for text in settings(one))
     yield from (fill(visible(note, 400), "  ") for note in one.notes)
-
-
-def columns(head: list[str], rows: list[list[str]], left: tuple[int, ...]) -> str:
-    """Columns side by side, some of them from the left."""
-    cells = [head, *rows]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if at in left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    ]
-    return "\n".join(f"  {line}".rstrip() for line in lines)
-
-
-def fill(text: str, indent: str = "") -> str:
-    """A paragraph."""
-    return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
 
 
 def table(metrics: list[Metric]) -> tuple[list[str], list[list[str]]]:

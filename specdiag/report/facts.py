@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from specdiag.errors import SpecdiagError
 from specdiag.fact import Fact, Metric
 from specdiag.report import json
+from specdiag.report.columns import ruled, separated
 from specdiag.report.text import count, figure, share, visible
 from specdiag.rule import plain
 
@@ -98,12 +97,8 @@ def _data(rows: list[dict[str, Any]], format: str) -> str:
         return json.dumps(rows).rstrip("\n")
     if format != "csv":
         raise SpecdiagError(f"{format!r} is no format", "--format", f"one of {', '.join(FORMATS)}")
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows[0] if rows else [])
-    for row in rows:
-        writer.writerow([_cell(value) for value in row.values()])
-    return out.getvalue().rstrip("\n")
+    cells = [[_cell(value) for value in row.values()] for row in rows]
+    return separated([list(rows[0] if rows else []), *cells])
 
 
 def _cell(value: Any) -> Any:
@@ -114,12 +109,5 @@ def _cell(value: Any) -> Any:
 
 def _aligned(rows: list[dict[str, str]]) -> str:
     names = list(rows[0])
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-    lines = [dict(zip(names, names, strict=True)), {name: "-" * widths[name] for name in names}]
-    return "\n".join(
-        "  ".join(
-            row[name].rjust(widths[name]) if name in _RIGHT else row[name].ljust(widths[name])
-            for name in names
-        ).rstrip()
-        for row in (*lines, *rows)
-    )
+    right = [at for at, name in enumerate(names) if name in _RIGHT]
+    return ruled(names, [list(row.values()) for row in rows], right)

@@ -8,7 +8,7 @@ from typing import Any
 
 from specdiag import __version__
 from specdiag.compare.trend import ALPHA, CORE, SHORTEST, Line, Turn
-from specdiag.report.compare import columns, fill
+from specdiag.report.columns import columns, fill
 from specdiag.report.compare_words import percent
 from specdiag.report.json import jsonable
 from specdiag.report.text import MISSING, count, figure, visible

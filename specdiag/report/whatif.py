@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from specdiag import __version__
+from specdiag.estimate import Estimate
+from specdiag.report.columns import columns, fill
 from specdiag.report.text import MISSING, count, duration_ms, figure, share, visible
 from specdiag.rule import plain
 from specdiag.whatif.answers import Answers, Best, BreakEven, Budget, Cap, Chain, Range, Traced
-from specdiag.whatif.estimate import Estimate
 
 SCHEMA = 1
-WIDTH = 96
 CAPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # of the top-k caps those that are shown
 
 ORDERS = {
@@ -44,10 +43,10 @@ def render(answers: Answers) -> str:
         parts.append(_break_even(answers.break_even))
     else:
         parts.append(
-            _fill("Break-even is not known: give a run of the same model without speculation, too.")
+            fill("Break-even is not known: give a run of the same model without speculation, too.")
         )
     if answers.runs:
-        parts.append("\n".join(_fill(note) for note in NOTES))
+        parts.append("\n".join(fill(note) for note in NOTES))
     return "\n\n".join(parts)
 
 
@@ -88,13 +87,13 @@ def _parts(run: Traced) -> Iterator[str]:
         f"{kind}{batch}{context}"
     )
     if run.order in ORDERS:
-        yield _fill(ORDERS[run.order], "  ")
+        yield fill(ORDERS[run.order], "  ")
     if run.order == "assumed":
-        yield _fill("nodes are taken to be in best-first order: no log-probabilities say so", "  ")
+        yield fill("nodes are taken to be in best-first order: no log-probabilities say so", "  ")
     if run.shadow:
-        yield _fill("shadow-linear: these are lengths of the chain that it verified", "  ")
+        yield fill("shadow-linear: these are lengths of the chain that it verified", "  ")
     if run.walk in WALKS:
-        yield _fill(WALKS[run.walk], "  ")
+        yield fill(WALKS[run.walk], "  ")
     if run.budgets:
         yield ""
         yield _budgets(run)
@@ -105,14 +104,15 @@ def _parts(run: Traced) -> Iterator[str]:
     shown = [cap for cap in run.caps if cap.top_k in CAPS]
     if shown:
         yield ""
-        yield _table(["top-k", "nodes", "commit", "95 %", "open"], [_cap(cap) for cap in shown])
-        yield _fill(
+        head = ["top-k", "nodes", "commit", "95 %", "open"]
+        yield columns(head, [_cap(cap) for cap in shown], ())
+        yield fill(
             "exact for a budget of so many nodes a step, and the least for the whole budget: the "
             "nodes that a cap frees could only add to it, in the open share of the steps", "  "
         )  # fmt: skip
     if run.chain:
         yield ""
-        yield from (_fill(text, "  ") for text in _chain(run, run.chain))
+        yield from (fill(text, "  ") for text in _chain(run, run.chain))
 
 
 def _budgets(run: Traced) -> str:
@@ -129,12 +129,12 @@ def _budgets(run: Traced) -> str:
         for one in run.budgets if one.budget in shown
     ]  # fmt: skip
     name = "budget" if run.branches else "chain"
-    return _table([name, "commit", "95 %", "step", "tok/s", "95 %", "measured"], rows)
+    return columns([name, "commit", "95 %", "step", "tok/s", "95 %", "measured"], rows, ())
 
 
 def _time(run: Traced) -> Iterator[str]:
     if not run.costed:
-        yield _fill("no times were recorded", "  ")
+        yield fill("no times were recorded", "  ")
         return
     at = ", ".join(map(str, run.costed))
     if run.best:
@@ -142,13 +142,13 @@ def _time(run: Traced) -> Iterator[str]:
         if best.low < best.high:
             near = f"; {best.low} to {best.high} come within 2 % of it"
         more = ", the widest that was measured" if best.widest else ""
-        yield _fill(
+        yield fill(
             f"best: budget {best.budget}{more}, {figure(best.tokens_per_s.value)} tok/s{near}", "  "
         )
-        yield _fill(f"time was measured at budgets {at}; between them it is interpolated", "  ")
+        yield fill(f"time was measured at budgets {at}; between them it is interpolated", "  ")
     else:
         thing = "budget" if run.branches else "a chain of"
-        yield _fill(
+        yield fill(
             f"time was measured at {thing} {at} alone: give runs of the same model at others to "
             "know which is best; ≥ and ≤ hold as long as fewer rows take no longer", "  "
         )  # fmt: skip
@@ -161,8 +161,8 @@ def _ranges(ranges: list[Range]) -> str:
         for one in ranges
     ]  # fmt: skip
     if any(one.best for one in ranges):
-        return _table(["context", "steps", "commit", "best budget", "tok/s"], rows)
-    return _table(["context", "steps", "commit"], [row[:3] for row in rows])
+        return columns(["context", "steps", "commit", "best budget", "tok/s"], rows, ())
+    return columns(["context", "steps", "commit"], [row[:3] for row in rows], ())
 
 
 def _choice(best: Best) -> list[str]:
@@ -233,36 +233,15 @@ def _break_even(cells: list[BreakEven]) -> str:
         ])  # fmt: skip
     head = ["run", "against", "context", "batch", "step", "plain", "break-even", "commit", "pays"]
     text = "Break-even: the commit length from which a step is worth plain ones\n\n"
-    text += _table(head, rows, left=2)
+    text += columns(head, rows, range(2))
     if not all(one.measured for one in cells):
-        text += "\n" + _fill(
+        text += "\n" + fill(
             "~ computed as running × commit length / throughput, not measured", "  "
         )
     return text
 
 
 # Text
-
-
-def _table(head: list[str], rows: list[list[str]], left: int = 0) -> str:
-    """Columns side by side, the first `left` of them from the left."""
-    cells = [head, *rows]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(head))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if at < left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    ]
-    return "\n".join(f"  {line}".rstrip() for line in lines)
-
-
-def _fill(text: str, indent: str = "") -> str:
-    return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent,
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
 
 
 def _span(low: int | None, high: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from specdiag.whatif.estimate import Estimate
+from specdiag.estimate import Estimate
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from specdiag.estimate import Estimate, quotient, ratio
 from specdiag.store import Store
 from specdiag.whatif.answers import Answers, Best, Budget, Range, Traced
 from specdiag.whatif.chain import caps, chains
 from specdiag.whatif.costs import ALL, FEWEST, Costs
-from specdiag.whatif.estimate import Estimate, quotient, ratio
 from specdiag.whatif.plain import break_even
 
 TABLES = Path(__file__).with_name("whatif.sql")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from specdiag.estimate import Estimate, difference, ratio
 from specdiag.store import Store
 from specdiag.whatif.answers import Cap, Chain, Traced
 from specdiag.whatif.costs import Costs
-from specdiag.whatif.estimate import Estimate, difference, ratio
 
 SAMPLE = 400  # trees whose nodes under a cap are counted
 

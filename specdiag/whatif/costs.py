@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from specdiag.estimate import FEWEST as REQUESTS
+from specdiag.estimate import Estimate
 from specdiag.store import Store
-from specdiag.whatif.estimate import FEWEST as REQUESTS
-from specdiag.whatif.estimate import Cost, Estimate, Point
+from specdiag.whatif.cost import Cost, Point
 
 ALL = -1  # the scope of all contexts; the others are powers of two
 FEWEST = 30  # steps of a context range that is told

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from specdiag.estimate import Estimate
 from specdiag.store import Store
 from specdiag.whatif.answers import Answers, Traced
 from specdiag.whatif.ask import ask
-from specdiag.whatif.estimate import Estimate
 from specdiag.whatif.plain import break_even
 
 STEPS = 10_000  # of a trace that are walked again

@@ -68,6 +68,7 @@ def test_reading_the_page_to_its_end_asks_for_nothing(
         page.evaluate("top => scrollTo({top, behavior: 'instant'})", seen)
         page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
         seen += 700
+    assert page.evaluate("scrollY") > 0, "the page is longer than a screen"
     # page_of fails the test for a request, an error or a warning
 
 

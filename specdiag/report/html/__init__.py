@@ -32,8 +32,9 @@ def render(
 
     `tokens` turns the ids in draft trees into text.
     """
+    carried = packing.pack(json.render(diagnosis))
     for share, most in BUDGETS:
-        page = _page(diagnosis, store, origin, tokens, share, most)
+        page = _page(diagnosis, store, origin, tokens, carried, share, most)
         if len(page.encode("utf-8", "backslashreplace")) <= CAP:
             break
     return page
@@ -41,7 +42,7 @@ def render(
 
 def _page(
     diagnosis: Diagnosis, store: Store | None, origin: Provenance | None,
-    tokens: Callable[[int], str] | None, share: float, most: int,
+    tokens: Callable[[int], str] | None, carried: str, share: float, most: int,
 ) -> str:  # fmt: skip
     shown, more = runs.rows(diagnosis)
     ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
@@ -49,7 +50,7 @@ def _page(
     nodes = int(share * NODES)
     trees = explorer.build(store, diagnosis.findings, tokens, nodes, ids) if store else None
     groups = text.groups(diagnosis)
-    packed = {"diagnosis": packing.pack(json.render(diagnosis))}
+    packed = {"diagnosis": carried}
     if drawn:
         packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
                    "plotly": packing.plotly_packed()}  # fmt: skip

@@ -6,11 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specdiag.estimate import FEWEST, Estimate, difference, quantile, quotient, ratio
-
-__all__ = [
-    "FEWEST", "Cost", "Estimate", "Point", "difference", "quantile", "quotient", "ratio",
-]  # fmt: skip
+from specdiag.estimate import Estimate
 
 
 @dataclass(frozen=True)
