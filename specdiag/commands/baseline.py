@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -157,6 +156,8 @@ def _given(reason: str) -> str:
 
 
 def _day(given: str | None) -> str:
+    from datetime import date
+
     if given is None:
         return date.today().isoformat()
     try:

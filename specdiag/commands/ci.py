@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ def told(result: Diagnosis, wanted: list[Target]) -> Iterator[None]:
         yield
     elif os.environ.get("GITHUB_ACTIONS") == "true":
         printed = all(one.path != STDOUT for one in wanted)
-        with _text_only(result) if printed else _as_it_is():
+        with _text_only(result) if printed else nullcontext():
             yield
         _github(result, annotate=printed and "github" not in kinds)
     else:
@@ -41,13 +40,10 @@ def told(result: Diagnosis, wanted: list[Target]) -> Iterator[None]:
 
 
 @contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
-
-
-@contextmanager
 def _text_only(result: Diagnosis) -> Iterator[None]:
     """Nothing printed within is a workflow command: text out of a log may look like one."""
+    import hashlib
+
     from specdiag.report import json
 
     # Only who knows the whole result could write the word that ends it into a log.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from specdiag import trees
 from specdiag.commands import tokens
 from specdiag.commands.options import Parsers, Paths, Tokenizer, traced
 from specdiag.errors import Notice, SpecdiagError
@@ -47,6 +46,8 @@ def find(
 
     Without a number it is the first step that has a tree. Raises SpecdiagError if there is none.
     """
+    from specdiag import trees
+
     rows = filled.rows(
         """WITH numbered AS (
             SELECT run, request, source, line, parents IS NOT NULL AS drawn,
