@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from specdiag import blocks, document, lines, parser, pickles, records, reference
+from specdiag import blocks, document, parser, pickles, raw, records, reference
 from specdiag import source as sources
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
@@ -106,7 +106,7 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
             "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
         )
         return None, []
-    head = lines.unwrapped(head)
+    head = raw.unwrapped(head)
     chosen, all_best = parser.recognise(parsers, head)
     if chosen is None:
         file.warn(
@@ -139,7 +139,7 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
     if chosen.format == "trace":
         yield from _trace(file, chosen)
         return
-    wrapper = lines.wrapper_of(chosen, head)
+    wrapper = raw.wrapper_of(chosen, head)
     if file.records:
         found = iter([Block(file.records, 1)])
     elif chosen.format == "lines":

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from specdiag import lines, shapes
+from specdiag import raw, shapes
 from specdiag.parser import Event, Field, Parsed, Parser
 from specdiag.shapes import Handover
 
@@ -81,7 +81,7 @@ def _has_key(text: str, path: str) -> bool:
 def read(parser: Parser, data: bytes, line: int) -> Parsed:
     """All rows of a block of records; see `parser.Parsed`."""
     parsed = Parsed()
-    frame = lines.text_of(data, line, "").filter(pl.col("text").str.strip_chars() != "")
+    frame = raw.text_of(data, line, "").filter(pl.col("text").str.strip_chars() != "")
     parsed.lines = frame.height
     if not frame.height:
         return parsed
