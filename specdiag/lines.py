@@ -152,7 +152,7 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
     if event.starts:
         parsed.starts += rows.get_column("line").unique().to_list()
     constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
-    parsed.add(event.table, prefix.timed(parser, rows.with_columns(constants)))
+    parsed.add(event.table, prefix.timed(parser, prefix.ranked(rows.with_columns(constants))))
     return rest
 
 
