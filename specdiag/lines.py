@@ -176,9 +176,9 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
             pl.col("pair").str.extract(r"[=:]\s*(.*)$", 1).alias("value"),
         )
     )
-    columns = {name: one.column for name, one in event.names.items()}
-    pairs = pairs.with_columns(column=pl.col("key").replace_strict(columns, default=None))
-    values = pairs.drop_nulls("column").pivot(
+    wanted = [(name, one.column) for one in event.fields for name in one.names]  # of one, several
+    columns = pl.DataFrame(wanted, schema=["key", "column"], orient="row")
+    values = pairs.join(columns, on="key", maintain_order="left").pivot(
         "column", index="row", values="value", aggregate_function="first"
     )
     typed = [
@@ -189,7 +189,11 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     return (
         rows.drop("text", "body", "record", "inside")
         .join(values.select("row", *typed), on="row", how="left")
-        .join(objects(pairs.filter(pl.col("column").is_null())), on="row", how="left")
+        .join(
+            objects(pairs.join(columns, on="key", how="anti", maintain_order="left")),
+            on="row",
+            how="left",
+        )
         .drop("row")
     )
 
