@@ -68,15 +68,20 @@ told AS (  -- every row, also those too rough for a mean: a prompt may stand bef
     UNION ALL
     SELECT run, kind, source, line, '', '', ctx_len, false FROM sample WHERE kind = 'acceptance'
 ),
+opening AS (  -- of a text
+    SELECT run, kind, rank, request, source, line FROM told
+    QUALIFY fresh OR ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line)
+),
 texted AS (
-    SELECT run, kind, source, line, rank, request,
-        sum(CASE WHEN fresh OR shorter THEN 1 ELSE 0 END) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS text
-    FROM (SELECT *, ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS shorter FROM told)
+    SELECT s.*, t.rank, t.request, coalesce(o.source || ':' || o.line, '') AS text
+    FROM sample s JOIN told t USING (run, kind, source, line)
+    ASOF LEFT JOIN opening o ON o.run = s.run AND o.kind = s.kind AND o.rank = t.rank AND o.request = t.request
+        AND s.source * 1000000000000 + s.line >= o.source * 1000000000000 + o.line
 ),
 witness AS (  -- a text at a length
-    SELECT run, kind, rank, [rank, request, text::VARCHAR] AS text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min([source, line]) AS place
-    FROM sample JOIN texted USING (run, kind, source, line)
-    GROUP BY run, kind, rank, request, texted.text, round(3 * ln(sample.ctx_len))
+    SELECT run, kind, rank, [rank, request, texted.text] AS text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min([source, line]) AS place
+    FROM texted
+    GROUP BY run, kind, rank, request, texted.text, round(3 * ln(texted.ctx_len))
     HAVING kind <> 'step' OR count(*) >= $per_bin
 ),
 whole AS (

@@ -30,7 +30,8 @@ WITH off AS (
     WHERE (key ILIKE '%disable_radix_cache' AND value ILIKE 'true') OR (key ILIKE '%enable_prefix_caching' AND value ILIKE 'false')
 ),
 pool AS (
-    SELECT run, max(usage) AS usage FROM (SELECT run, usage FROM decode UNION ALL SELECT run, usage FROM prefill) GROUP BY run
+    SELECT run, max(usage) AS usage FROM (SELECT run, usage FROM decode UNION ALL SELECT run, usage FROM prefill)
+    WHERE run IN (SELECT run FROM baseline UNION SELECT against FROM baseline) GROUP BY run
 ),
 -- How much of the prompts came from the cache, by what the run shows of it.
 cached AS (
@@ -65,10 +66,10 @@ text AS (
     UNION ALL
     SELECT d.run, 'decode', any_value(f.cached_tokens), any_value(f.cached_tokens + f.new_tokens), avg(d.accept_len), -1, cite(any_value(d.source),
         min(d.line))
-    FROM decode d
+    FROM (FROM decode WHERE usable AND accept_len IS NOT NULL AND running = 1) d
     ASOF JOIN (SELECT run, source, coalesce(rank, '') AS rank_key, line, new_requests, new_tokens, cached_tokens FROM prefill) f
         ON f.run = d.run AND f.source = d.source AND f.rank_key = coalesce(d.rank, '') AND f.line <= d.line
-    WHERE d.usable AND d.accept_len IS NOT NULL AND d.running = 1 AND f.new_requests = 1
+    WHERE f.new_requests = 1
     GROUP BY d.run, d.source, f.rank_key, f.line HAVING count(*) >= 2
 ),
 cell AS (

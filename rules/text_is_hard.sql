@@ -19,7 +19,7 @@ WITH extent AS (
 bin AS (
     SELECT run, round(2 * ln(ctx_len)) AS bin, median(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, count(*) AS rows,
         arg_min(cite(source, line), line) AS place
-    FROM commit_sample WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0 AND run IN (SELECT run FROM extent)
+    FROM commit_sample JOIN extent USING (run) WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0
     GROUP BY run, bin HAVING count(*) >= $per_length
 ),
 compared AS (
