@@ -68,20 +68,24 @@ told AS (  -- every row, also those too rough for a mean: a prompt may stand bef
     UNION ALL
     SELECT run, kind, source, line, '', '', ctx_len, false FROM sample WHERE kind = 'acceptance'
 ),
+series AS (
+    SELECT *, row_number() OVER () AS series FROM (SELECT DISTINCT run, kind, rank, request FROM told)
+),
+row AS (
+    SELECT s.series, t.run, t.kind, t.rank, t.source, t.line, t.ctx_len, t.fresh FROM told t JOIN series s USING (run, kind, rank, request)
+),
 opening AS (  -- of a text
-    SELECT run, kind, rank, request, source, line FROM told
-    QUALIFY fresh OR ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line)
+    SELECT series, source * 1000000000000 + line AS place FROM row QUALIFY fresh OR ctx_len < lag(ctx_len) OVER (PARTITION BY series ORDER BY source, line)
 ),
 texted AS (
-    SELECT s.*, t.rank, t.request, coalesce(o.source || ':' || o.line, '') AS text
-    FROM sample s JOIN told t USING (run, kind, source, line)
-    ASOF LEFT JOIN opening o ON o.run = s.run AND o.kind = s.kind AND o.rank = t.rank AND o.request = t.request
-        AND s.source * 1000000000000 + s.line >= o.source * 1000000000000 + o.line
+    SELECT s.*, r.rank, r.series || ' ' || coalesce(o.place, 0) AS text
+    FROM sample s JOIN row r USING (run, kind, source, line)
+    ASOF LEFT JOIN opening o ON o.series = r.series AND s.source * 1000000000000 + s.line >= o.place
 ),
 witness AS (  -- a text at a length
-    SELECT run, kind, rank, [rank, request, texted.text] AS text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min([source, line]) AS place
+    SELECT run, kind, rank, text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min([source, line]) AS place
     FROM texted
-    GROUP BY run, kind, rank, request, texted.text, round(3 * ln(texted.ctx_len))
+    GROUP BY run, kind, rank, text, round(3 * ln(texted.ctx_len))
     HAVING kind <> 'step' OR count(*) >= $per_bin
 ),
 whole AS (
@@ -103,19 +107,21 @@ memory AS (
     GROUP BY w.run, w.kind
 ),
 point AS (
-    SELECT run, kind, 'texts' AS across, ctx_len, commit_len, [''] AS text FROM whole
+    SELECT run, kind, 'texts' AS across, ctx_len, commit_len, '' AS text FROM whole
     UNION ALL
     SELECT run, kind, 'lengths', ctx_len, commit_len, text FROM (
         FROM witness QUALIFY max(ctx_len) OVER (PARTITION BY run, kind, text) >= $range * min(ctx_len) OVER (PARTITION BY run, kind, text))
 ),
 counted AS (  -- a thousand of them say it all
-    SELECT *, count(*) OVER (PARTITION BY run, kind, across, text) AS n FROM (
+    SELECT *, dense_rank() OVER (ORDER BY run, kind, across, text) AS nth, count(*) OVER (PARTITION BY run, kind, across, text) AS n FROM (
         FROM point QUALIFY row_number() OVER (PARTITION BY run, kind, across ORDER BY hash(ctx_len, commit_len)) <= 1000)
 ),
+compared AS (
+    SELECT a.nth, sum(sign(b.commit_len - a.commit_len)) AS score
+    FROM counted a JOIN counted b ON b.nth = a.nth AND b.ctx_len > a.ctx_len GROUP BY a.nth
+),
 tally AS (
-    SELECT a.run, a.kind, a.across, sum(sign(b.commit_len - a.commit_len)) AS score, any_value(a.n) AS n
-    FROM counted a JOIN counted b ON b.run = a.run AND b.kind = a.kind AND b.across = a.across AND b.text = a.text AND b.ctx_len > a.ctx_len
-    GROUP BY a.run, a.kind, a.across, a.text
+    SELECT run, kind, across, any_value(score) AS score, any_value(n) AS n FROM counted JOIN compared USING (nth) GROUP BY run, kind, across, nth
 ),
 ordered AS (
     SELECT run, kind FROM (

@@ -41,13 +41,13 @@ sided AS NOT MATERIALIZED (
         AND (d.line > r.line OR d.usable)
 ),
 eve AS (
-    SELECT run, rank, list_min(max(line, $before)) AS line FROM sided WHERE NOT late GROUP BY run, rank
+    SELECT run, rank, unnest(arg_max({'speed': speed, 'running': running, 'step_ms': step_ms, 'ctx_len': ctx_len, 'usage': usage, 'source': source, 'line': line}, line, $before), recursive := true)
+    FROM sided WHERE NOT late GROUP BY run, rank
 ),
 before AS (
     SELECT run, rank, count(*) AS rows, median(speed) AS speed, median(running) AS running, median(step_ms) AS step_ms, median(ctx_len) AS ctx_len, max(usage) AS usage,
         arg_max(cite(source, line), line) AS place
-    FROM (SELECT s.* FROM sided s JOIN eve e ON e.run = s.run AND e.rank IS NOT DISTINCT FROM s.rank AND s.line >= e.line WHERE NOT s.late)
-    GROUP BY run, rank HAVING count(*) >= $least_before
+    FROM eve GROUP BY run, rank HAVING count(*) >= $least_before
 ),
 slow AS (  -- hardly any line is as fast as before
     SELECT s.run, s.rank FROM sided s JOIN before b ON b.run = s.run AND b.rank IS NOT DISTINCT FROM s.rank

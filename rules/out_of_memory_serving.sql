@@ -40,14 +40,10 @@ first AS (
         AND NOT regexp_matches(p.message, '(?i)out of memory|ALLOC_FAILED|allocat') AND p.type <> 'OutOfMemoryError')
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY time NULLS FIRST, source, line) = 1
 ),
-line AS NOT MATERIALIZED (
-    SELECT d.run, d.time, d.source, d.line, d.running, d.ctx_len, d.queued FROM decode d JOIN first f ON f.run = d.run
-    WHERE coalesce(d.time <= f.time, d.source = f.source AND d.line < f.line) AND d.complete
-),
-latest AS (SELECT run, max(time) AS time FROM line GROUP BY run),
 healthy AS (
     SELECT d.run, arg_max({'line': d.line, 'source': d.source, 'running': d.running, 'ctx_len': d.ctx_len, 'queued': d.queued}, (d.time, d.source, d.line)) AS last
-    FROM line d JOIN latest l ON l.run = d.run AND (d.time = l.time OR d.time IS NULL) GROUP BY d.run
+    FROM decode d JOIN first f ON f.run = d.run
+    WHERE coalesce(d.time <= f.time, d.source = f.source AND d.line < f.line) AND d.complete GROUP BY d.run
 ),
 asked AS (
     SELECT run, any_value(value) FILTER (key IN ('mem_fraction_static', 'gpu_memory_utilization')) AS fraction FROM config WHERE value <> 'None' GROUP BY run

@@ -59,6 +59,10 @@ collapsed AS (
 ),
 -- The commit length of a text, and how much of its prompt was cached: of requests, or of decode lines
 -- that one prompt alone stands before.
+mixed AS (  -- with enough prompts of either kind
+    SELECT run FROM prefill WHERE new_requests = 1 GROUP BY run
+    HAVING count(*) FILTER (cached_tokens >= $hit * (cached_tokens + new_tokens)) >= $each AND count(*) FILTER (cached_tokens <= $cold * (cached_tokens + new_tokens)) >= $each
+),
 text AS (
     SELECT run, 'request' AS kind, cached_tokens AS cached, prompt_tokens AS prompt, commit_len, coalesce(temperature, -1) AS temperature,
         cite(source, line) AS place
@@ -66,8 +70,8 @@ text AS (
     UNION ALL
     SELECT d.run, 'decode', any_value(f.cached_tokens), any_value(f.cached_tokens + f.new_tokens), avg(d.accept_len), -1, cite(any_value(d.source),
         min(d.line))
-    FROM (FROM decode WHERE usable AND accept_len IS NOT NULL AND running = 1) d
-    ASOF JOIN (SELECT run, source, coalesce(rank, '') AS rank_key, line, new_requests, new_tokens, cached_tokens FROM prefill) f
+    FROM (FROM decode WHERE usable AND accept_len IS NOT NULL AND running = 1 AND run IN (FROM mixed)) d
+    ASOF JOIN (SELECT run, source, coalesce(rank, '') AS rank_key, line, new_requests, new_tokens, cached_tokens FROM prefill WHERE run IN (FROM mixed)) f
         ON f.run = d.run AND f.source = d.source AND f.rank_key = coalesce(d.rank, '') AND f.line <= d.line
     WHERE f.new_requests = 1
     GROUP BY d.run, d.source, f.rank_key, f.line HAVING count(*) >= 2
