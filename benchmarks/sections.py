@@ -1,0 +1,258 @@
+"""What is measured: each section runs its commands in turns and notes values under bounds' names."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import inputs
+import peers
+from bounds import PACE, WHOLE
+from inputs import Input
+from measure import Took, at_size, in_turns, median, ratio, run, seconds
+
+SPECDIAG = (sys.executable, "-m", "specdiag")
+ANALYZE = (*SPECDIAG, "analyze", "--no-html")
+INSIDE = (sys.executable, str(inputs.HERE / "inside.py"))
+PAGE = inputs.FOLDER / "page.html"
+ROUNDS_OF_SHORT = 15
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table of times: what one command took for one input, in seconds and MB."""
+
+    input: str
+    name: str
+    wall: float
+    cpu: float
+    speed: float  # MB of the input, unpacked, a second
+    peak: float
+
+
+@dataclass
+class Results:
+    values: dict[str, float] = field(default_factory=dict)  # bound -> measured
+    by_cpu: dict[str, float] = field(default_factory=dict)  # the same by the processor's time
+    missing: dict[str, str] = field(default_factory=dict)  # bound -> why it has no value
+    absent: list[str] = field(default_factory=list)  # peers that are not installed
+    wrong: list[str] = field(default_factory=list)  # answers that differ from the truth
+    rows: list[Row] = field(default_factory=list)
+    growth: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
+    slowest: dict[str, str] = field(default_factory=dict)  # bound -> the rule that is
+    pace: float | None = None  # how much slower mawk is than where seconds are stated for
+    busy: float | None = None  # share of a core that mawk was given
+
+    def note(self, bound: str, wall: float, cpu: float | None = None) -> None:
+        self.values[bound] = wall
+        if cpu is not None:
+            self.by_cpu[bound] = cpu
+
+
+Timed = dict[str, list[Took]]
+
+
+def logs(results: Results, size: int, rounds: int) -> None:
+    """The log beside the peers, in 16 files, and compressed; the report; parts of the analysis."""
+    there = [peer for peer in peers.LOG if peer.there]
+    results.absent += [peer.name for peer in peers.LOG if not peer.there]
+    # A fourth of it tells what of a short run is start-up.
+    sizes = [size] if size >= WHOLE else [size // 4, size]
+    took: dict[int, Timed] = {one: {} for one in sizes}
+    commands: dict[str, Sequence[str]] = {}
+    for one in sizes:
+        plain = inputs.log(one)
+        own = {
+            "tables": (*INSIDE, "tables", *plain.names),
+            "analyze": (*ANALYZE, *plain.names),
+            "ranks": (*ANALYZE, *inputs.ranks(one).names),
+            "gz": (*ANALYZE, *inputs.gz(one).names),
+            "zst": (*ANALYZE, *inputs.zst(one).names),
+        } | {peer.name: peer.command(plain.paths[0]) for peer in there}
+        commands |= {f"{one} {name}": command for name, command in own.items()}
+    commands["page"] = (*SPECDIAG, "analyze", "--html", str(PAGE), *inputs.log(size).names)
+    together = in_turns(commands, rounds)
+    page = together.pop("page")
+    for key, found in together.items():
+        one, _, name = key.partition(" ")
+        took[int(one)][name] = found
+    plain = inputs.log(size)
+    _check_logs(results, took[size], there, plain)
+    for name, found in took[size].items():
+        results.rows.append(_row(f"log, {inputs.name(size)}", name, found, plain.truth["bytes"]))
+    if "mawk" in took[size]:
+        results.pace = median(took[size]["mawk"], "cpu") / (plain.size / PACE)
+        results.busy = statistics.median(one.cpu / one.wall for one in took[size]["mawk"])
+
+    for bound, ours, theirs in (
+        ("tables/mawk", "tables", "mawk"), ("tables/wc -l", "tables", "wc -l"),
+        ("tables/lnav", "tables", "lnav"), ("tables/re loop", "tables", "re loop"),
+        ("analyze/mawk", "analyze", "mawk"), ("analyze/lnav", "analyze", "lnav"),
+        ("ranks/analyze", "ranks", "analyze"), ("gz/analyze", "gz", "analyze"),
+        ("zst/analyze", "zst", "analyze"),
+    ):  # fmt: skip
+        if theirs not in took[size]:
+            results.missing[bound] = f"no {theirs}"
+            continue
+        wall, cpu = (
+            ratio(_whole(took, ours, clock), _whole(took, theirs, clock))
+            for clock in ("wall", "cpu")
+        )
+        results.note(bound, wall, cpu)
+    _page(results, took[size]["analyze"], page)
+    _parts(results, "log", plain)
+
+
+def _whole(took: dict[int, Timed], name: str, clock: str) -> list[float]:
+    """Seconds a round for 1 GB, or for the input where it is no shorter."""
+    points = [(inputs.log(size).size, seconds(took[size][name], clock)) for size in sorted(took)]
+    return at_size(points[0], points[1], WHOLE) if len(points) == 2 else points[0][1]
+
+
+def _check_logs(results: Results, took: Timed, there: list[peers.Peer], plain: Input) -> None:
+    for peer in there:
+        for one in peer.differences(took[peer.name][0].out, plain.truth):
+            results.wrong.append(f"{peer.name}: {one}")
+    _check(results, "specdiag", took["tables"][0], plain.truth)
+
+
+def _check(results: Results, name: str, took: Took, truth: dict[str, int]) -> None:
+    wrong = peers.differences(peers.answer(took.out), truth)
+    results.wrong += [f"{name}: {one}" for one in wrong]
+
+
+def _row(what: str, name: str, took: list[Took], size: int) -> Row:
+    wall = median(took)
+    peak = max(one.peak for one in took)
+    return Row(what, name, wall, median(took, "cpu"), size / 1e6 / wall, peak)
+
+
+def _page(results: Results, bare: list[Took], page: list[Took]) -> None:
+    beyond = [
+        statistics.median(b - a for a, b in zip(seconds(bare, c), seconds(page, c), strict=True))
+        for c in ("wall", "cpu")
+    ]
+    _paced(results, "report/seconds", *beyond)
+    results.note("report/size", PAGE.stat().st_size / 1e6)
+
+
+def _paced(results: Results, bound: str, wall: float, cpu: float | None = None) -> None:
+    if results.pace is None:
+        results.missing[bound] = "no mawk, whose time seconds are scaled by"
+        return
+    results.note(bound, wall / results.pace, None if cpu is None else cpu / results.pace)
+
+
+def _parts(results: Results, what: str, read: Input) -> dict[str, Any]:
+    """The slowest rule's share of the analysis, by the processor's time of one run."""
+    times: dict[str, Any] = peers.answer(run([*INSIDE, "parts", *read.names]).out)["times"]
+    rules = {name[5:]: spent for name, spent in times.items() if name.startswith("rule ")}
+    slowest = max(rules, key=lambda name: rules[name][1])
+    results.note(f"{what}/slowest", rules[slowest][1] / times["whole"][1])
+    results.slowest[f"{what}/slowest"] = slowest
+    return times
+
+
+def traces(results: Results, size: int, rounds: int) -> None:
+    """The trace beside peers, and its replay beside a walk with dicts."""
+    sizes = [size] if size >= WHOLE else [size // 4, size]
+    commands: dict[str, Sequence[str]] = {}
+    for one in sizes:
+        read = inputs.trace(one)
+        commands[f"{one} tables"] = (*INSIDE, "tables", *read.names)
+        commands |= {f"{one} {peer.name}": peer.command(read.paths[0]) for peer in peers.TRACE}
+    read = inputs.trace(size)
+    walk = peers.WALK.command(inputs.trace(sizes[0]).paths[0])
+    took = in_turns(commands | {"walk": walk}, rounds)
+    for name in ("tables", *(peer.name for peer in peers.TRACE)):
+        found = took[f"{size} {name}"]
+        _check(results, f"trace, {name}", found[0], read.truth)
+        results.rows.append(_row(f"trace, {inputs.name(size)}", name, found, read.size))
+    violations = peers.answer(took[f"{size} tables"][0].out)["violations"]
+    results.wrong += [f"replay finds {violations} violations"] * bool(violations)
+
+    def whole(name: str, at: int) -> list[float]:
+        points = [
+            (inputs.trace(one).size, [_unreplayed(t, at) for t in took[f"{one} {name}"]])
+            for one in sizes
+        ]
+        return at_size(points[0], points[1], WHOLE) if len(points) == 2 else points[0][1]
+
+    wall, cpu = (ratio(whole("tables", at), whole("DuckDB", at)) for at in (0, 1))
+    results.note("trace/DuckDB", wall, cpu)
+    _replay(results, took[f"{size} tables"], took["walk"], read.truth["steps"])
+    _parts(results, "trace", read)
+
+
+def _unreplayed(took: Took, at: int) -> float:
+    """Seconds by the wall's clock (0) or the processor's (1), without those of replay."""
+    replay = peers.answer(took.out).get("times", {}).get("replay", (0.0, 0.0))
+    return (took.wall, took.cpu)[at] - float(replay[at])
+
+
+def _replay(results: Results, tables: list[Took], walks: list[Took], steps: int) -> None:
+    ours = [peers.answer(one.out)["times"]["replay"][1] / steps for one in tables]
+    walked = [peers.answer(one.out) for one in walks]
+    results.wrong += [
+        f"the walk proves {one['right']} of {one['steps']} steps"
+        for one in walked[:1] if one["right"] != one["steps"]
+    ]  # fmt: skip
+    _paced(results, "replay/seconds", 1e6 * statistics.median(ours))
+    results.note("replay/walk", ratio(ours, [one["cpu"] / one["steps"] for one in walked]))
+
+
+def rules(results: Results, number: int) -> None:
+    """All rules on steps without trees, scaled to 10 M of them."""
+    read = inputs.steps(number)
+    times = peers.answer(run([*INSIDE, "parts", *read.names]).out)["times"]
+    each = {name[5:]: spent[0] for name, spent in times.items() if name.startswith("rule ")}
+    slowest = max(each, key=lambda name: each[name])
+    _paced(results, "rules/seconds", sum(each.values()) * 10_000_000 / read.truth["steps"])
+    results.note("rules/slowest", each[slowest] / sum(each.values()))
+    results.slowest["rules/slowest"] = slowest
+
+
+def memory(results: Results, largest: int, packed: bool = True) -> None:
+    """The peak on inputs of the largest size, and beside it on a fifth of that."""
+    kinds = {"log": inputs.log, "trace": inputs.trace}
+    if packed:
+        kinds |= {"gz": inputs.gz, "zst": inputs.zst}
+    for name, made in kinds.items():
+        low, high = (
+            run([*ANALYZE, *made(size).names], (0, 1)).peak / 1000
+            for size in (largest // 5, largest)
+        )
+        results.note(f"memory/{name}", high)
+        results.note(f"flat/{name}", high / low)
+
+
+def start_up(results: Results) -> None:
+    """Help, and the analysis of a short log, beside Python that does nothing."""
+    took = in_turns(
+        {
+            "pass": [sys.executable, "-c", "pass"],
+            "help": [*SPECDIAG, "--help"],
+            "short": [*ANALYZE, *inputs.short().names],
+        },
+        ROUNDS_OF_SHORT,
+    )
+    for name in ("help", "short"):
+        wall, cpu = (
+            ratio(seconds(took[name], c), seconds(took["pass"], c)) for c in ("wall", "cpu")
+        )
+        results.note(name, wall, cpu)
+
+
+def machine() -> str:
+    """Cores and versions; nothing that names the machine."""
+    from importlib.metadata import version
+
+    cores = len(os.sched_getaffinity(0))
+    said = ", ".join(f"{name} {version(name)}" for name in ("polars", "duckdb"))
+    return f"{cores} cores, Python {sys.version.split()[0]}, {said}"
+
+
