@@ -16,14 +16,12 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 
-import growth
-import inputs
-import sections
-import tables
-from bounds import WHOLE, judge
-from make_log import parsed_size
+from benchmarks import growth, inputs, sections, tables
+from benchmarks.bounds import WHOLE, Verdict, judge
+from benchmarks.make_log import parsed_size
 
 README = inputs.HERE / "README.md"
 PICTURE = inputs.HERE / "growth.svg"
@@ -43,25 +41,29 @@ def main(arguments: list[str] | None = None) -> int:
     os.chdir(inputs.HERE.parent)  # so that `-m specdiag` is the code beside this file
     inputs.FOLDER.mkdir(parents=True, exist_ok=True)
 
+    size, rounds, quick = given.size, given.rounds, given.quick
     results = sections.Results()
-    share = min(1.0, given.size / WHOLE)
-    for name, work in (
-        ("logs", lambda: sections.logs(results, given.size, given.rounds)),
-        ("traces", lambda: sections.traces(results, given.size, given.rounds)),
-        ("rules", lambda: sections.rules(results, int(STEPS * share))),
-        ("memory", lambda: sections.memory(results, largest, packed=not given.quick)),
-        ("start-up", lambda: sections.start_up(results)),
-        ("growth", lambda: growth.grow(results, largest, 1 if given.size >= WHOLE else 3)),
-    ):
+    steps = int(STEPS * min(1.0, size / WHOLE))
+    parts: dict[str, Callable[[], None]] = {
+        "logs": lambda: sections.logs(results, size, rounds, quick),
+        "traces": lambda: sections.traces(results, size, rounds),
+        "rules": lambda: sections.rules(results, steps, rounds),
+        "memory": lambda: sections.memory(results, largest),
+        "start-up": lambda: sections.start_up(results),
+        "growth": lambda: growth.grow(results, largest, 1 if quick or size >= WHOLE else rounds),
+    }
+    if quick:
+        del parts["memory"]  # the peaks are known, and too short to be flat
+    for name, work in parts.items():
         start = time.perf_counter()
         print(f"{name} ...", file=sys.stderr, flush=True)
         work()
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
 
-    verdicts = judge(results.values, results.missing, largest, given.quick)
-    text = tables.render(results, verdicts, given.size, given.rounds, largest)
+    verdicts = judge(results.values, results.missing, largest, quick)
+    text = tables.render(results, verdicts, size, rounds, largest)
     kept = asdict(results) | {
-        "size": given.size, "rounds": given.rounds, "largest": largest, "quick": given.quick,
+        "size": size, "rounds": rounds, "largest": largest, "quick": quick,
         "machine": sections.machine(),
         "verdicts": {one.bound.name: one.said for one in verdicts},
     }  # fmt: skip
@@ -70,13 +72,13 @@ def main(arguments: list[str] | None = None) -> int:
     drawn = growth.picture(results.growth, tables.exponents(results))
     (inputs.FOLDER / "growth.svg").write_text(drawn)
     print(text)
-    if given.size >= WHOLE and not given.quick:
+    if size >= WHOLE and not quick:
         README.write_text(tables.placed(README.read_text(encoding="utf-8"), text))
         PICTURE.write_text(drawn)
     return exit_code(results, verdicts)
 
 
-def exit_code(results: sections.Results, verdicts: list[tables.Verdict]) -> int:
+def exit_code(results: sections.Results, verdicts: list[Verdict]) -> int:
     """1 where a bound does not hold, or an answer is not the truth."""
     return int(bool(results.wrong) or any(one.broken for one in verdicts))
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-import inputs
-from measure import exponent, in_turns, median
-from sections import ANALYZE, Results
+from benchmarks import inputs
+from benchmarks.measure import in_turns, median
+from benchmarks.sections import ANALYZE, Results
 
 FIRST = 10_000_000  # bytes
 LONGEST = 640_000_000  # of series other than rows: 256 files or ranks, 6,400 runs
+TRIED = [n / 100 for n in range(30, 301)]  # exponents
 WIDTH, HEIGHT, LEFT, BOTTOM, ROOM = 560, 360, 60, 44, 130
 COLOURS = {"rows": "#1f77b4", "runs": "#d62728", "files": "#2ca02c", "ranks": "#9467bd"}
 
@@ -27,8 +28,7 @@ def sizes(largest: int) -> list[int]:
 
 
 def grow(results: Results, largest: int, rounds: int) -> None:
-    """Time of `analyze` on every series; what 300 lines take is taken off before the fit."""
-    (bare,) = in_turns({"short": [*ANALYZE, *inputs.short().names]}, max(3, rounds)).values()
+    """Time of `analyze` on every series, and the exponent by which it grows."""
     for what, made in inputs.GROWING.items():
         end = largest if what == "rows" else min(largest, LONGEST)
         series = {str(size): made(size) for size in sizes(end)}
@@ -38,14 +38,39 @@ def grow(results: Results, largest: int, rounds: int) -> None:
             for key, one in series.items()
         ]
         results.growth[what] = points
-        results.note(f"growth/{what}", fitted(points, median(bare, "cpu")))
+        found = exponent([size for size, _, _ in points], [cpu for _, _, cpu in points])
+        if found is None:
+            results.missing[f"growth/{what}"] = "most of it is start-up"
+        else:
+            results.note(f"growth/{what}", found)
 
 
-def fitted(points: Points, bare: float) -> float:
-    """The exponent of CPU time beyond `bare` seconds."""
-    return exponent(
-        [size for size, _, _ in points], [max(1e-3, cpu - bare) for _, _, cpu in points]
-    )
+def exponent(sizes: Sequence[float], took: Sequence[float]) -> float | None:
+    """The p of `time = start-up + constant x size^p` that fits best, by relative errors.
+
+    None where time does not even double: then the start-up hides what grows.
+    """
+    if took[-1] < 2 * took[0] or len(sizes) < 3:
+        return None
+    return min(TRIED, key=lambda p: _misfit([(size / sizes[-1]) ** p for size in sizes], took))
+
+
+def _misfit(x: Sequence[float], took: Sequence[float]) -> float:
+    """The sum of squared relative errors of the best line through the points, from 0 or above."""
+    weights = [1 / t**2 for t in took]
+    total = sum(weights)
+    mean_x = sum(w * a for w, a in zip(weights, x, strict=True)) / total
+    mean_t = sum(w * t for w, t in zip(weights, took, strict=True)) / total
+    slope = sum(
+        w * (a - mean_x) * (t - mean_t) for w, a, t in zip(weights, x, took, strict=True)
+    ) / sum(w * (a - mean_x) ** 2 for w, a in zip(weights, x, strict=True))
+    start = mean_t - slope * mean_x
+    if start < 0:
+        start = 0.0
+        slope = sum(w * a * t for w, a, t in zip(weights, x, took, strict=True)) / sum(
+            w * a * a for w, a in zip(weights, x, strict=True)
+        )
+    return sum(w * (start + slope * a - t) ** 2 for w, a, t in zip(weights, x, took, strict=True))
 
 
 def picture(growth: Mapping[str, Points], exponents: Mapping[str, float]) -> str:
@@ -58,8 +83,10 @@ def picture(growth: Mapping[str, Points], exponents: Mapping[str, float]) -> str
         return LEFT + math.log(size / low) / math.log(high / low or 2) * (WIDTH - LEFT - ROOM)
 
     def y(cpu: float) -> float:
-        return HEIGHT - BOTTOM - math.log(cpu / bottom) / math.log(top / bottom) * (
-            HEIGHT - BOTTOM - 16
+        return (
+            HEIGHT
+            - BOTTOM
+            - math.log(cpu / bottom) / math.log(top / bottom) * (HEIGHT - BOTTOM - 16)
         )
 
     out = [

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import make_log
-import make_trace
+from benchmarks import make_log, make_trace
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "bench"
@@ -148,9 +147,7 @@ def steps(number: int) -> Input:
 
 def short() -> Input:
     """A log of about 300 lines."""
-    return _made(
-        FOLDER / "log-300-lines.log", lambda path: make_log.write(path, 1, SEED, life=300)
-    )
+    return _made(FOLDER / "log-300-lines.log", lambda path: make_log.write(path, 1, SEED, life=300))
 
 
 # Inputs that grow, each by one thing.
@@ -183,10 +180,11 @@ def many_ranks(size: int) -> Input:
 
 def _many(what: str, size: int, write: Callable[[Path, int], make_log.Truth]) -> Input:
     folder = FOLDER / f"many-{what}s"
-    parts = [
-        _made(folder / f"{what}-{at:03}.log", functools.partial(write, at=at))
-        for at in range(max(1, size // PART))
-    ]
+
+    def part(at: int) -> Input:
+        return _made(folder / f"{what}-{at:03}.log", lambda path: write(path, at))
+
+    parts = [part(at) for at in range(max(1, size // PART))]
     total = {key: sum(part.truth[key] for part in parts) for key in parts[0].truth}
     return Input(tuple(part.paths[0] for part in parts), total)
 

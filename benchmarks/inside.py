@@ -1,7 +1,7 @@
 """specdiag from inside, in a process of its own: its tables alone, or the times of its parts.
 
-    python benchmarks/inside.py tables FILE...
-    python benchmarks/inside.py parts FILE...
+    python -m benchmarks.inside tables FILE...
+    python -m benchmarks.inside parts FILE...
 
 `tables` reads files into the tables that rules see and prints counts and sums of them; `parts`
 analyses files. Both print as JSON what replay took, `parts` also each rule and the whole.
@@ -15,12 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from specdiag import diagnosis, replay, rule, source, store  # noqa: E402
+from specdiag import diagnosis, replay, rule, source, store
 
 Times = dict[str, list[float]]  # name -> wall and CPU seconds
 

@@ -1,6 +1,6 @@
 """Write a server log of any size, with what it holds.
 
-    python benchmarks/make_log.py build/server.log --size 100MB
+    python -m benchmarks.make_log build/server.log --size 100MB
 
 Of a hundred records 80 are decode lines, 10 prefill lines, 8 access lines (a tenth of them in
 colour), one is a line of DDTREE counters and one is something else: warnings, Unicode, progress
@@ -17,7 +17,7 @@ import argparse
 import itertools
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -52,7 +52,9 @@ BAR = "".join(
     f"{'█' * (done * 10 // 23):<10}| {done}/23 [00:{done:02}<00:{23 - done:02},  1.02it/s]"
     for done in range(24)
 )
-WARNING = "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds."
+WARNING = (
+    "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds."
+)
 PROMPT = "Received prompt: 'Grüße, 世界! Разбор журнала – naïve café 🚀'"
 TRACEBACK = (
     "Traceback (most recent call last):",
@@ -114,12 +116,11 @@ class Server:
             self.draw.shuffle(part)
             order += part
         out: list[str] = []
-        write = {
+        write: dict[str, Callable[[], list[str]]] = {
             "prefill": self._prefill, "access": self._access, "counters": self._counters,
-            "rest": lambda: next(self.others)(),
+            "rest": self._rest,
         }  # fmt: skip
-        kinds = iter(order[:records])
-        for kind in kinds:
+        for kind in order[:records]:
             if kind == "decode":
                 out.append(self._decode())
             else:
@@ -200,6 +201,9 @@ class Server:
             f"verify_ms={step - 3.5:.2f} commit_ms=0.30 step_ms={step:.2f}"
         ]
 
+    def _rest(self) -> list[str]:
+        return next(self.others)()
+
     def _warning(self) -> list[str]:
         return [f"[{self._now()}{self.rank}] {WARNING}"]
 
@@ -218,9 +222,7 @@ class Server:
         return [f"[{self._now()}] ERROR:    Exception in ASGI application", *TRACEBACK]
 
 
-def blocks(
-    seed: int, life: int | None = LIFE, rank: int = 0
-) -> Iterator[tuple[list[str], Truth]]:
+def blocks(seed: int, life: int | None = LIFE, rank: int = 0) -> Iterator[tuple[list[str], Truth]]:
     """What a server prints without end, 5,000 records or a life at a time, and the truth so far."""
     server = Server(seed, rank)
     first = server.start()
@@ -235,9 +237,7 @@ def lines(seed: int) -> Iterator[str]:
         yield from block
 
 
-def write(
-    path: Path, size: int, seed: int = 7, life: int | None = LIFE, rank: int = 0
-) -> Truth:
+def write(path: Path, size: int, seed: int = 7, life: int | None = LIFE, rank: int = 0) -> Truth:
     """A log of about that many bytes, to the end of a block; `life` None: it starts once."""
     truth = Truth()
     with path.open("wb") as out:

@@ -1,6 +1,6 @@
 """Write a step trace of any size, with what it holds: flat records as people print them.
 
-    python benchmarks/make_trace.py build/steps.jsonl --size 100MB
+    python -m benchmarks.make_trace build/steps.jsonl --size 100MB
 
 Each record is a step of one request: scalars, times, and four lists of a drafted tree of up to 32
 nodes. Eight requests decode together; the root of a step is what the step before it committed last,
@@ -13,13 +13,14 @@ The same arguments give the same bytes. `Truth` counts while it writes what a re
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from make_log import parsed_size
+from benchmarks.make_log import parsed_size
 
 NODES = (4, 32)
 VOCABULARY = 130_000
@@ -72,7 +73,7 @@ def _tree(draw: random.Random, root: int, bonus: int) -> Tree:
     drawn = draw.sample(range(VOCABULARY), 2 * nodes + 3)
     drawn = [token for token in drawn if token not in (root, bonus)]
     tokens, targets = [root, *drawn[:nodes]], drawn[nodes : 2 * nodes + 1]
-    for row, child in zip(path, path[1:], strict=False):
+    for row, child in itertools.pairwise(path):
         targets[row] = tokens[child]
     targets[path[-1]] = bonus
     return Tree(

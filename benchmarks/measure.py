@@ -5,7 +5,6 @@ A busy machine disturbs neighbours alike, so a ratio is the median over the rati
 
 from __future__ import annotations
 
-import math
 import os
 import statistics
 import subprocess
@@ -88,22 +87,20 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-def at_size(
-    small: tuple[int, Sequence[float]], large: tuple[int, Sequence[float]], size: int
-) -> list[float]:
-    """Seconds for an input of `size` bytes, on the line through (bytes, seconds) of two sizes.
+Point = tuple[float, Sequence[float]]  # size of an input, what it took in each round
 
-    What a start-up costs counts as much as it does at that size, in each round. Not less than what
-    the larger input took, however noisy the rounds are.
+
+def at_size(points: Sequence[Point], size: float) -> list[float]:
+    """Seconds a round for an input of `size`: on the line through two points, or from one alone.
+
+    One point is of an input that is long enough: its seconds are scaled. On the line, what a
+    start-up costs counts as much as it does at that size; the result is not less than what the
+    larger input took, however noisy the rounds are.
     """
-    (low, first), (high, second) = small, large
+    if len(points) == 1:
+        return [one * size / points[0][0] for one in points[0][1]]
+    (low, first), (high, second) = points
     return [
         max(b, b + (b - a) / (high - low) * (size - high))
         for a, b in zip(first, second, strict=True)
     ]
-
-
-def exponent(sizes: Sequence[float], took: Sequence[float]) -> float:
-    """By which power of the size time grows: the slope of log time on log size."""
-    x, y = [math.log(one) for one in sizes], [math.log(one) for one in took]
-    return statistics.linear_regression(x, y).slope

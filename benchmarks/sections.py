@@ -1,4 +1,4 @@
-"""What is measured: each section runs its commands in turns and notes values under bounds' names."""
+"""What is measured: each section runs its commands in turns and notes values for the bounds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import inputs
-import peers
-from bounds import PACE, WHOLE
-from inputs import Input
-from measure import Took, at_size, in_turns, median, ratio, run, seconds
+from benchmarks import inputs, peers
+from benchmarks.bounds import PACE, WHOLE
+from benchmarks.inputs import Input
+from benchmarks.measure import Took, at_size, in_turns, median, ratio, run, seconds
 
 SPECDIAG = (sys.executable, "-m", "specdiag")
 ANALYZE = (*SPECDIAG, "analyze", "--no-html")
-INSIDE = (sys.executable, str(inputs.HERE / "inside.py"))
+INSIDE = (sys.executable, "-m", "benchmarks.inside")
 PAGE = inputs.FOLDER / "page.html"
 ROUNDS_OF_SHORT = 15
+MILLION = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,20 @@ class Results:
 Timed = dict[str, list[Took]]
 
 
-def logs(results: Results, size: int, rounds: int) -> None:
-    """The log beside the peers, in 16 files, and compressed; the report; parts of the analysis."""
-    there = [peer for peer in peers.LOG if peer.there]
-    results.absent += [peer.name for peer in peers.LOG if not peer.there]
-    # A fourth of it tells what of a short run is start-up.
-    sizes = [size] if size >= WHOLE else [size // 4, size]
+def _sizes(size: int) -> list[int]:
+    """A fourth of a short input tells what of its time is start-up."""
+    return [size] if size >= WHOLE else [size // 4, size]
+
+
+def logs(results: Results, size: int, rounds: int, quick: bool = False) -> None:
+    """The log beside the peers, in 16 files, and compressed; the report; parts of the analysis.
+
+    A quick run leaves out what no bound is about, and takes the peaks of memory from here.
+    """
+    wanted = [peer for peer in peers.LOG if peer.bounds or not quick]
+    there = [peer for peer in wanted if peer.there]
+    results.absent += [peer.name for peer in wanted if not peer.there]
+    sizes = _sizes(size)
     took: dict[int, Timed] = {one: {} for one in sizes}
     commands: dict[str, Sequence[str]] = {}
     for one in sizes:
@@ -78,8 +86,8 @@ def logs(results: Results, size: int, rounds: int) -> None:
     together = in_turns(commands, rounds)
     page = together.pop("page")
     for key, found in together.items():
-        one, _, name = key.partition(" ")
-        took[int(one)][name] = found
+        bytes_, _, name = key.partition(" ")
+        took[int(bytes_)][name] = found
     plain = inputs.log(size)
     _check_logs(results, took[size], there, plain)
     for name, found in took[size].items():
@@ -105,12 +113,16 @@ def logs(results: Results, size: int, rounds: int) -> None:
         results.note(bound, wall, cpu)
     _page(results, took[size]["analyze"], page)
     _parts(results, "log", plain)
+    if quick:
+        for bound, name in (("log", "analyze"), ("gz", "gz"), ("zst", "zst")):
+            results.note(f"memory/{bound}", max(one.peak for one in took[size][name]) / 1000)
 
 
 def _whole(took: dict[int, Timed], name: str, clock: str) -> list[float]:
-    """Seconds a round for 1 GB, or for the input where it is no shorter."""
-    points = [(inputs.log(size).size, seconds(took[size][name], clock)) for size in sorted(took)]
-    return at_size(points[0], points[1], WHOLE) if len(points) == 2 else points[0][1]
+    """Seconds a round for 1 GB."""
+    return at_size(
+        [(inputs.log(size).size, seconds(took[size][name], clock)) for size in sorted(took)], WHOLE
+    )
 
 
 def _check_logs(results: Results, took: Timed, there: list[peers.Peer], plain: Input) -> None:
@@ -147,27 +159,25 @@ def _paced(results: Results, bound: str, wall: float, cpu: float | None = None) 
     results.note(bound, wall / results.pace, None if cpu is None else cpu / results.pace)
 
 
-def _parts(results: Results, what: str, read: Input) -> dict[str, Any]:
+def _parts(results: Results, what: str, read: Input) -> None:
     """The slowest rule's share of the analysis, by the processor's time of one run."""
     times: dict[str, Any] = peers.answer(run([*INSIDE, "parts", *read.names]).out)["times"]
-    rules = {name[5:]: spent for name, spent in times.items() if name.startswith("rule ")}
-    slowest = max(rules, key=lambda name: rules[name][1])
-    results.note(f"{what}/slowest", rules[slowest][1] / times["whole"][1])
+    each = _rules(times, at=1)
+    slowest = max(each, key=lambda name: each[name])
+    results.note(f"{what}/slowest", each[slowest] / times["whole"][1])
     results.slowest[f"{what}/slowest"] = slowest
-    return times
 
 
 def traces(results: Results, size: int, rounds: int) -> None:
     """The trace beside peers, and its replay beside a walk with dicts."""
-    sizes = [size] if size >= WHOLE else [size // 4, size]
+    sizes = _sizes(size)
     commands: dict[str, Sequence[str]] = {}
     for one in sizes:
         read = inputs.trace(one)
         commands[f"{one} tables"] = (*INSIDE, "tables", *read.names)
         commands |= {f"{one} {peer.name}": peer.command(read.paths[0]) for peer in peers.TRACE}
     read = inputs.trace(size)
-    walk = peers.WALK.command(inputs.trace(sizes[0]).paths[0])
-    took = in_turns(commands | {"walk": walk}, rounds)
+    took = in_turns(commands | {"walk": peers.WALK.command(read.paths[0])}, rounds)
     for name in ("tables", *(peer.name for peer in peers.TRACE)):
         found = took[f"{size} {name}"]
         _check(results, f"trace, {name}", found[0], read.truth)
@@ -176,51 +186,73 @@ def traces(results: Results, size: int, rounds: int) -> None:
     results.wrong += [f"replay finds {violations} violations"] * bool(violations)
 
     def whole(name: str, at: int) -> list[float]:
-        points = [
-            (inputs.trace(one).size, [_unreplayed(t, at) for t in took[f"{one} {name}"]])
-            for one in sizes
-        ]
-        return at_size(points[0], points[1], WHOLE) if len(points) == 2 else points[0][1]
+        return at_size(
+            [
+                (inputs.trace(one).size, [_unreplayed(t, at) for t in took[f"{one} {name}"]])
+                for one in sizes
+            ],
+            WHOLE,
+        )
 
     wall, cpu = (ratio(whole("tables", at), whole("DuckDB", at)) for at in (0, 1))
     results.note("trace/DuckDB", wall, cpu)
-    _replay(results, took[f"{size} tables"], took["walk"], read.truth["steps"])
+    replays = [
+        (inputs.trace(one).truth["steps"], [_replay(t)[1] for t in took[f"{one} tables"]])
+        for one in sizes
+    ]
+    _replayed(results, at_size(replays, MILLION), took["walk"])
     _parts(results, "trace", read)
+    results.note("memory/trace", max(one.peak for one in took[f"{size} tables"]) / 1000)
+
+
+def _replay(took: Took) -> tuple[float, float]:
+    """Wall and CPU seconds of replay in it."""
+    wall, cpu = peers.answer(took.out).get("times", {}).get("replay", (0.0, 0.0))
+    return wall, cpu
 
 
 def _unreplayed(took: Took, at: int) -> float:
     """Seconds by the wall's clock (0) or the processor's (1), without those of replay."""
-    replay = peers.answer(took.out).get("times", {}).get("replay", (0.0, 0.0))
-    return (took.wall, took.cpu)[at] - float(replay[at])
+    return (took.wall, took.cpu)[at] - _replay(took)[at]
 
 
-def _replay(results: Results, tables: list[Took], walks: list[Took], steps: int) -> None:
-    ours = [peers.answer(one.out)["times"]["replay"][1] / steps for one in tables]
+def _replayed(results: Results, ours: list[float], walks: list[Took]) -> None:
+    """`ours`: CPU seconds of a million steps, each round."""
     walked = [peers.answer(one.out) for one in walks]
     results.wrong += [
         f"the walk proves {one['right']} of {one['steps']} steps"
         for one in walked[:1] if one["right"] != one["steps"]
     ]  # fmt: skip
-    _paced(results, "replay/seconds", 1e6 * statistics.median(ours))
-    results.note("replay/walk", ratio(ours, [one["cpu"] / one["steps"] for one in walked]))
+    _paced(results, "replay/seconds", statistics.median(ours))
+    results.note(
+        "replay/walk", ratio(ours, [MILLION * one["cpu"] / one["steps"] for one in walked])
+    )
 
 
-def rules(results: Results, number: int) -> None:
-    """All rules on steps without trees, scaled to 10 M of them."""
-    read = inputs.steps(number)
-    times = peers.answer(run([*INSIDE, "parts", *read.names]).out)["times"]
-    each = {name[5:]: spent[0] for name, spent in times.items() if name.startswith("rule ")}
-    slowest = max(each, key=lambda name: each[name])
-    _paced(results, "rules/seconds", sum(each.values()) * 10_000_000 / read.truth["steps"])
-    results.note("rules/slowest", each[slowest] / sum(each.values()))
+def rules(results: Results, number: int, rounds: int) -> None:
+    """All rules on steps without trees; where there are fewer, on the line up to 10 M of them."""
+    series = [number] if number >= 10 * MILLION else [number // 4, number]
+    commands = {str(one): (*INSIDE, "parts", *inputs.steps(one).names) for one in series}
+    took = in_turns(commands, 1 if number >= 10 * MILLION else rounds)
+    each = {
+        one: [_rules(peers.answer(t.out)["times"], at=0) for t in took[str(one)]] for one in series
+    }
+    points = [(float(one), [sum(t.values()) for t in each[one]]) for one in series]
+    _paced(results, "rules/seconds", statistics.median(at_size(points, 10 * MILLION)))
+    last = each[number][-1]
+    slowest = max(last, key=lambda name: last[name])
+    results.note("rules/slowest", last[slowest] / sum(last.values()))
     results.slowest["rules/slowest"] = slowest
 
 
-def memory(results: Results, largest: int, packed: bool = True) -> None:
+def _rules(times: dict[str, Any], at: int) -> dict[str, float]:
+    """Seconds of each rule, wall (0) or CPU (1)."""
+    return {name[5:]: spent[at] for name, spent in times.items() if name.startswith("rule ")}
+
+
+def memory(results: Results, largest: int) -> None:
     """The peak on inputs of the largest size, and beside it on a fifth of that."""
-    kinds = {"log": inputs.log, "trace": inputs.trace}
-    if packed:
-        kinds |= {"gz": inputs.gz, "zst": inputs.zst}
+    kinds = {"log": inputs.log, "trace": inputs.trace, "gz": inputs.gz, "zst": inputs.zst}
     for name, made in kinds.items():
         low, high = (
             run([*ANALYZE, *made(size).names], (0, 1)).peak / 1000
@@ -254,5 +286,3 @@ def machine() -> str:
     cores = len(os.sched_getaffinity(0))
     said = ", ".join(f"{name} {version(name)}" for name in ("polars", "duckdb"))
     return f"{cores} cores, Python {sys.version.split()[0]}, {said}"
-
-

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bounds import PACE, WHOLE, Verdict
-from inputs import name
-from peers import LOG, TRACE
-from sections import Results, machine
+import resource
+
+from benchmarks.bounds import PACE, WHOLE, Verdict
+from benchmarks.inputs import name
+from benchmarks.peers import LOG, TRACE
+from benchmarks.sections import Results, machine
 
 BEGIN, END = "<!-- written by `make bench` -->", "<!-- end of what `make bench` writes -->"
 
@@ -116,15 +118,17 @@ def _times(results: Results) -> str:
         "log gz": "the same, .gz", "log zst": "the same, .zst",
         "trace tables": "specdiag, tables with lists, replay included",
     }  # fmt: skip
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # no child's peak is lower
     lines = [
         "| input | tool | what it does | wall s | CPU s | MB/s | peak MB |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in results.rows:
         does = tells.get(f"{row.input.split(',')[0]} {row.name}", "")
+        peak = f"{row.peak:,.0f}" if row.peak > own + 1 else f"< {own + 1:.0f}"
         lines.append(
-            f"| {row.input} | {row.name} | {does} | {row.wall:.2f} | {row.cpu:.2f} "
-            f"| {row.speed:,.0f} | {row.peak:,.0f} |"
+            f"| {row.input} | {row.name} | {does} | {row.wall:.3g} | {row.cpu:.3g} "
+            f"| {row.speed:,.0f} | {peak} |"
         )
     absent = [f"| log | {one} | not installed | | | | |" for one in results.absent]
     return "\n".join([*lines, *absent])
@@ -137,5 +141,5 @@ def _growth(results: Results) -> str:
     fitted = exponents(results)
     for what, points in results.growth.items():
         each = ", ".join(f"{size / 1e6:.0f}: {cpu:.2f}" for size, _, cpu in points)
-        lines.append(f"| {what} | {each} | {fitted[what]:.2f} |")
+        lines.append(f"| {what} | {each} | {_number(fitted.get(what))} |")
     return "\n".join(lines) + "\n\n![CPU time against size, by what grows](growth.svg)"

@@ -6,7 +6,7 @@ import sys
 import polars as pl
 
 whole, real, row = pl.Int64, pl.Float64, pl.List(pl.Int64)
-SCHEMA = {
+SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "run_id": pl.String, "step": whole, "req": whole, "ctx_len": whole, "tree_size": whole,
     "budget": whole, "accepted_drafts": whole, "commit_len": whole, "draft_ms": real,
     "build_ms": real, "verify_ms": real, "commit_ms": real, "step_ms": real, "node_tokens": row,
