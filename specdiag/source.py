@@ -383,4 +383,5 @@ def _readable(source: Source) -> Iterator[Block]:
 
 
 def _quiet(source: Source) -> Source:
-    return replace(source, notices=[], start=(0, 1), hearing=None)  # notices belong to the real read
+    # Notices, and the hash, belong to the real read.
+    return replace(source, notices=[], start=(0, 1), hearing=None)

@@ -69,9 +69,7 @@ class Timings:
     def __str__(self) -> str:
         """A table: each part with its share of the whole; small rules together, and the rest."""
         whole = self.whole()
-        small = [
-            one for one in self.parts if one.kind == "rule" and one.wall <= LEAST * whole.wall
-        ]
+        small = [one for one in self.parts if one.kind == "rule" and one.wall <= LEAST * whole.wall]
         named = [one for one in self.parts if one not in small]
         others = _sum(f"{len(small)} rules of at most 1 % each", small)
         known = _sum("", self.parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -106,10 +106,10 @@ def load(name: str) -> TyperCommand | TyperGroup:
     module, attribute, _ = COMMANDS[name]
     found = getattr(import_module(f"specdiag.{module}"), attribute)
     if isinstance(found, typer.Typer):
-        command: Any = typer.main.get_group(found)
+        command: TyperCommand | TyperGroup = typer.main.get_group(found)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(name)(found)
-        command = typer.main.get_command(alone)
+        command = cast(TyperCommand, typer.main.get_command(alone))
     command.name = name
     return command
