@@ -6,6 +6,7 @@ Nothing but typer is imported at module level, and of the commands only the one 
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -41,6 +42,8 @@ def main() -> None:
     """Run the command; a user's mistake is three lines, a traceback is always our fault."""
     try:
         app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except SpecdiagError as error:
         typer.echo(str(error), err=True)
         sys.exit(error.exit_code)
@@ -55,3 +58,20 @@ def main() -> None:
             err=True,
         )
         sys.exit(INTERNAL)
+
+
+def run() -> None:
+    """The same as a process of its own, which leaves at once when it is interrupted.
+
+    To wait for what threads are at, and to tidy memory up, takes seconds.
+    """
+    try:
+        main()
+    except SystemExit as left:
+        if left.code != INTERRUPTED:
+            raise
+        if spill := sys.modules.get("specdiag.spill"):
+            spill.remove()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)

@@ -125,7 +125,8 @@ def analyze(
     known = _baselines(baseline)
     asserted = assertions.parse(settings.asserts, str(settings.file))
     preset = presets.find(settings.preset) if settings.preset else None
-    parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
+    with timings.part("definitions"):
+        parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
     if not broken:  # else what seems unknown may be what is broken, which says more
         _known(settings.require, rules)
         suppress.check(settings.suppress, rules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -66,20 +66,22 @@ def read(
     reading.format = chosen.name
     starts: list[int] = []
     file.taken = told = 0
-    for parsed in _kept(file, chosen, head, threads or WORKERS, cache):
-        if parsed.refused:
-            file.warn(f"not read: {parsed.refused}", "update specdiag, or write the older version")
-            break
-        starts += sorted(parsed.starts)
-        for table, frames in parsed.frames.items():
-            for frame in frames:
-                staging.add(table, _placed(_armed(reading, frame), number, starts))
-        reading.lines += parsed.lines
-        reading.understood += parsed.understood
-        reading.unread += parsed.unread
-        reading.strangers += parsed.strangers[: max(0, records.SHOWN - len(reading.strangers))]
-        progress(max(0, file.taken - told))
-        told = max(told, file.taken)
+    with closing(_kept(file, chosen, head, threads or WORKERS, cache)) as found:
+        for parsed in found:
+            if parsed.refused:
+                why = f"not read: {parsed.refused}"
+                file.warn(why, "update specdiag, or write the older version")
+                break
+            starts += sorted(parsed.starts)
+            for table, frames in parsed.frames.items():
+                for frame in frames:
+                    staging.add(table, _placed(_armed(reading, frame), number, starts))
+            reading.lines += parsed.lines
+            reading.understood += parsed.understood
+            reading.unread += parsed.unread
+            reading.strangers += parsed.strangers[: max(0, records.SHOWN - len(reading.strangers))]
+            progress(max(0, file.taken - told))
+            told = max(told, file.taken)
     progress(max(0, file.size() - told))
     _report(reading)
     return reading
@@ -140,7 +142,7 @@ def _is_binary(head: bytes) -> bool:
 
 def _kept(
     file: Source, chosen: Parser, head: list[str], threads: int, cache: Cache | None
-) -> Iterator[Parsed]:
+) -> Generator[Parsed, None, None]:
     """What the blocks of a file give: from the cache, by parsing, or the one and then the other."""
     text = file.magic() != sources.PARQUET
     more = (lines.wrapper_of(chosen, head), blocks.heading(chosen, head)) if text else ()
@@ -246,7 +248,7 @@ def _parsed(
             first, result = waiting.popleft()
             yield first, result.result()
     finally:
-        pool.shutdown(cancel_futures=True)  # who interrupts does not wait for all of them
+        pool.shutdown(wait=False, cancel_futures=True)  # who interrupts does not want to wait
 
 
 def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Block, Parsed]]:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, reading, replay, runs
+from specdiag import bundled, reading, replay, runs, spill
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
@@ -56,7 +56,9 @@ class Store:
 
 def open_empty(threads: int | None = None, memory: str = "") -> duckdb.DuckDBPyConnection:
     """An in-memory database with every table of schema.sql, empty."""
-    config: dict[str, Any] = {"python_enable_replacements": False}
+    config: dict[str, Any] = {
+        "python_enable_replacements": False, "temp_directory": spill.place(),
+    }  # fmt: skip
     if threads:
         config["threads"] = threads
     if memory:
