@@ -145,7 +145,7 @@ def _kept(
 ) -> Generator[Parsed, None, None]:
     """What the blocks of a file give: from the cache, by parsing, or the one and then the other."""
     text = file.magic() != sources.PARQUET
-    more = (lines.wrapper_of(chosen, head), blocks.heading(chosen, head)) if text else ()
+    more = (raw.wrapper_of(chosen, head), blocks.heading(chosen, head)) if text else ()
     key = cache.key(file, chosen, *more) if cache and text else ""
     if cache is None or not key:
         for _, parsed in _parsed(file, chosen, head, threads):
