@@ -139,6 +139,17 @@ class Parsed:
         if frame.height:
             self.frames.setdefault(table, []).append(frame)
 
+    def merge(self, other: Parsed) -> None:
+        """Take over what another block gave; the first strangers stay."""
+        for table, frames in other.frames.items():
+            self.frames.setdefault(table, []).extend(frames)
+        self.lines += other.lines
+        self.understood += other.understood
+        self.unread += other.unread
+        self.strangers += other.strangers
+        self.starts += other.starts
+        self.refused = self.refused or other.refused
+
 
 def load(path: Path) -> Parser:
     """The parser that a TOML file defines.
