@@ -23,8 +23,9 @@ The header:
     ordered          series and rows stay in the order of the query; else they are sorted
 
 Beside the tables of the store it can read `cited` (finding, rule, title, severity, run, source,
-line), the lines that findings cite, the tables
-`what_*` of whatif/tables.py, and those of stops.sql.
+line), the lines that findings cite, `shown` (run), the runs that there is room for, the tables
+`what_*` of whatif/tables.py, and those of stops.sql. Of a run that is not among the shown a row or
+two are enough: they say that it has something to draw.
 """
 
 from __future__ import annotations
@@ -140,6 +141,7 @@ def draw(
     db: duckdb.DuckDBPyConnection, sketch: Sketch, order: Sequence[str], share: float = 1.0
 ) -> list[Figure]:
     """The pictures of a sketch: one a panel, none where there is nothing to show."""
+    table(db, "shown", ("run",), [(run,) for run in order[:RUNS]])
     if not _collect(db, sketch):
         return []
     found = db.execute(
