@@ -133,6 +133,7 @@ def draw_all(
 def prepare(store: Store, cited: Sequence[Mapping[str, Any]]) -> None:
     """The tables that sketches read beside those of the store."""
     table(store.db, "cited", _CITED, [tuple(row[name] for name in _CITED) for row in cited])
+    store.db.execute("CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run")
     whatif.fill(store)
     stops.fill(store, most=whatif.STEPS)
 
@@ -141,7 +142,10 @@ def draw(
     db: duckdb.DuckDBPyConnection, sketch: Sketch, order: Sequence[str], share: float = 1.0
 ) -> list[Figure]:
     """The pictures of a sketch: one a panel, none where there is nothing to show."""
-    table(db, "shown", ("run",), [(run,) for run in order[:RUNS]])
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run WHERE list_contains(?, run)",
+        [list(order[:RUNS])],
+    )
     if not _collect(db, sketch):
         return []
     found = db.execute(
