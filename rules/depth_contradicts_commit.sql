@@ -30,8 +30,11 @@
 -- decimals may be off by one in the last. A request's last step, or the last one of a trace, may
 -- be cut. Where rows name no request, one that the next does not continue may be a last one too:
 -- then too few tokens are a contradiction only if that is the rule and not the exception.
-WITH linked AS (
-    SELECT *, last OR cut IS NOT NULL AS ends,
+WITH unequal AS (
+    SELECT run FROM step WHERE abs(coalesce(accepted_depth, accepted_drafts) + 1 - commit_len) > $tolerance GROUP BY run
+),
+linked AS (
+    SELECT run, source, line, step, request, accepted_depth, accepted_drafts, commit_len, ctx_len, last OR cut IS NOT NULL AS ends,
         request IS NULL AND NOT coalesce(lead(ctx_len) OVER (PARTITION BY run ORDER BY source, line)
             BETWEEN ctx_len + 1 AND ctx_len + greatest(commit_len, coalesce(accepted_depth, accepted_drafts) + 1), false) AS loose
     FROM step
@@ -40,7 +43,7 @@ WITH linked AS (
         SELECT source, line FROM replay WHERE identity = 'I1' GROUP BY ALL
         HAVING bool_or(field IN ('accepted_depth', 'accepted_drafts')) AND NOT bool_or(field = 'commit_len')
     ) USING (source, line)
-    WHERE NOT coalesce(warmup, false)
+    WHERE NOT coalesce(warmup, false) AND run IN (FROM unequal)
 ),
 judged AS (
     SELECT *, loose AND avg((loose AND coalesce(accepted_depth, accepted_drafts) + 1 - commit_len > $tolerance)::INTEGER) OVER (PARTITION BY run) < $unlinked AS excused
