@@ -37,13 +37,13 @@ linked AS (
     SELECT run, source, line, step, request, accepted_depth, accepted_drafts, commit_len, ctx_len, last OR cut IS NOT NULL AS ends,
         request IS NULL AND NOT coalesce(lead(ctx_len) OVER (PARTITION BY run ORDER BY source, line)
             BETWEEN ctx_len + 1 AND ctx_len + greatest(commit_len, coalesce(accepted_depth, accepted_drafts) + 1), false) AS loose
-    FROM step
+    FROM (FROM step WHERE run IN (FROM unequal))
     -- Where the record of a step proves that its counter is wrong, that is the finding.
     ANTI JOIN (
         SELECT source, line FROM replay WHERE identity = 'I1' GROUP BY ALL
         HAVING bool_or(field IN ('accepted_depth', 'accepted_drafts')) AND NOT bool_or(field = 'commit_len')
     ) USING (source, line)
-    WHERE NOT coalesce(warmup, false) AND run IN (FROM unequal)
+    WHERE NOT coalesce(warmup, false)
 ),
 judged AS (
     SELECT *, loose AND avg((loose AND coalesce(accepted_depth, accepted_drafts) + 1 - commit_len > $tolerance)::INTEGER) OVER (PARTITION BY run) < $unlinked AS excused
@@ -71,7 +71,7 @@ seen AS (
         SELECT run FROM acceptance WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL
             AND (commit_len IS NOT NULL OR (accepted_depth IS NOT NULL AND accepted_drafts IS NOT NULL))
         UNION ALL
-        SELECT run FROM step WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL AND commit_len IS NOT NULL
+        SELECT run FROM step WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL AND commit_len IS NOT NULL AND run IN (FROM unequal)
     ) GROUP BY run
 ),
 summed AS (
