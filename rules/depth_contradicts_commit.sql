@@ -30,11 +30,14 @@
 -- decimals may be off by one in the last. A request's last step, or the last one of a trace, may
 -- be cut. Where rows name no request, one that the next does not continue may be a last one too:
 -- then too few tokens are a contradiction only if that is the rule and not the exception.
-WITH linked AS (
-    SELECT *, last OR cut IS NOT NULL AS ends,
+WITH unequal AS (
+    SELECT run FROM step WHERE abs(coalesce(accepted_depth, accepted_drafts) + 1 - commit_len) > $tolerance GROUP BY run
+),
+linked AS (
+    SELECT run, source, line, step, request, accepted_depth, accepted_drafts, commit_len, ctx_len, last OR cut IS NOT NULL AS ends,
         request IS NULL AND NOT coalesce(lead(ctx_len) OVER (PARTITION BY run ORDER BY source, line)
             BETWEEN ctx_len + 1 AND ctx_len + greatest(commit_len, coalesce(accepted_depth, accepted_drafts) + 1), false) AS loose
-    FROM step
+    FROM (FROM step WHERE run IN (FROM unequal))
     -- Where the record of a step proves that its counter is wrong, that is the finding.
     ANTI JOIN (
         SELECT source, line FROM replay WHERE identity = 'I1' GROUP BY ALL
@@ -68,7 +71,7 @@ seen AS (
         SELECT run FROM acceptance WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL
             AND (commit_len IS NOT NULL OR (accepted_depth IS NOT NULL AND accepted_drafts IS NOT NULL))
         UNION ALL
-        SELECT run FROM step WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL AND commit_len IS NOT NULL
+        SELECT run FROM step WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL AND commit_len IS NOT NULL AND run IN (FROM unequal)
     ) GROUP BY run
 ),
 summed AS (

@@ -101,24 +101,25 @@ half AS (  -- what a straight line through the shorter half says of the longest 
     SELECT b.run, regr_intercept(b.ms, b.ctx) + regr_slope(b.ms, b.ctx) * any_value(s.long_ctx) AS straight_ms
     FROM bin b JOIN shape s USING (run) WHERE b.ctx <= sqrt(s.short_ctx * s.long_ctx) GROUP BY b.run
 ),
+judged AS (
+    SELECT s.*, g.from_ctx, g.to_ctx, g.from_ms, g.to_ms, g.from_place, g.to_place, p.exponent, b.exponent_low, b.exponent_high,
+        h.straight_ms,
+        g.run IS NOT NULL AS outgrows,
+        p.exponent > $exponent AND b.exponent_low > $surely AND s.long_ctx >= $range * s.short_ctx AND p.rest < 0.5 * k.rest AS curves
+    FROM shape s JOIN power p USING (run) JOIN bounds b USING (run) LEFT JOIN hinge k USING (run)
+    LEFT JOIN growth g USING (run) LEFT JOIN half h USING (run)
+),
+found AS (FROM judged WHERE (outgrows OR curves) AND long_ms >= $growth * short_ms),
 stage AS (
     SELECT t.run, t.stage,
         median(t.ms) FILTER (round(6 * ln(t.ctx_len)) = s.low_bin) AS short_ms, median(t.ms) FILTER (round(6 * ln(t.ctx_len)) = s.high_bin) AS long_ms
-    FROM time_sample t JOIN shape s USING (run) JOIN best b ON b.run = t.run AND b.nth = 1 AND b.kind = t.kind
-    WHERE t.stage <> 'step' GROUP BY t.run, t.stage
+    FROM time_sample t JOIN found s USING (run) JOIN best b ON b.run = t.run AND b.nth = 1 AND b.kind = t.kind
+    WHERE t.stage <> 'step' AND round(6 * ln(t.ctx_len)) IN (s.low_bin, s.high_bin) GROUP BY t.run, t.stage
 ),
 carrier AS (
     SELECT run, arg_max(stage, long_ms - short_ms) AS stage, arg_max(short_ms, long_ms - short_ms) AS stage_short_ms,
         arg_max(long_ms, long_ms - short_ms) AS stage_long_ms, max(long_ms - short_ms) AS grown
     FROM stage GROUP BY run
-),
-judged AS (
-    SELECT s.*, g.from_ctx, g.to_ctx, g.from_ms, g.to_ms, g.from_place, g.to_place, p.exponent, b.exponent_low, b.exponent_high,
-        h.straight_ms, c.stage, c.stage_short_ms, c.stage_long_ms, c.grown / nullif(s.long_ms - s.short_ms, 0) AS stage_share,
-        g.run IS NOT NULL AS outgrows,
-        p.exponent > $exponent AND b.exponent_low > $surely AND s.long_ctx >= $range * s.short_ctx AND p.rest < 0.5 * k.rest AS curves
-    FROM shape s JOIN power p USING (run) JOIN bounds b USING (run) LEFT JOIN hinge k USING (run)
-    LEFT JOIN growth g USING (run) LEFT JOIN half h USING (run) LEFT JOIN carrier c USING (run)
 )
 SELECT
     run,
@@ -137,5 +138,4 @@ SELECT
     short_ctx, long_ctx, short_ms, long_ms, slope, 2 * slope_error AS slope_interval, exponent, exponent_low, exponent_high,
     stage, stage_share, measured,
     CASE WHEN outgrows THEN [from_place, to_place] ELSE lines END AS lines
-FROM judged
-WHERE (outgrows OR curves) AND long_ms >= $growth * short_ms
+FROM (SELECT f.*, c.stage, c.stage_short_ms, c.stage_long_ms, c.grown / nullif(f.long_ms - f.short_ms, 0) AS stage_share FROM found f LEFT JOIN carrier c USING (run))

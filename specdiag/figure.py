@@ -23,8 +23,9 @@ The header:
     ordered          series and rows stay in the order of the query; else they are sorted
 
 Beside the tables of the store it can read `cited` (finding, rule, title, severity, run, source,
-line), the lines that findings cite, the tables
-`what_*` of whatif/tables.py, and those of stops.sql.
+line), the lines that findings cite, `shown` (run), the runs that there is room for, the tables
+`what_*` of whatif/tables.py, and those of stops.sql. Of a run that is not among the shown a row or
+two are enough: they say that it has something to draw.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ def draw_all(
 def prepare(store: Store, cited: Sequence[Mapping[str, Any]]) -> None:
     """The tables that sketches read beside those of the store."""
     table(store.db, "cited", _CITED, [tuple(row[name] for name in _CITED) for row in cited])
+    store.db.execute("CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run")
     whatif.fill(store)
     stops.fill(store, most=whatif.STEPS)
 
@@ -140,6 +142,10 @@ def draw(
     db: duckdb.DuckDBPyConnection, sketch: Sketch, order: Sequence[str], share: float = 1.0
 ) -> list[Figure]:
     """The pictures of a sketch: one a panel, none where there is nothing to show."""
+    db.execute(
+        "CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run WHERE list_contains(?, run)",
+        [list(order[:RUNS])],
+    )
     if not _collect(db, sketch):
         return []
     found = db.execute(

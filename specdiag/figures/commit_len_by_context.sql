@@ -4,15 +4,14 @@
 -- x = { title = "context, tokens a request", scale = "log" }
 -- y = { title = "accept length, tokens a step" }
 WITH kind AS (  -- one kind of row a run
-    SELECT run, kind, count(*) AS rows FROM commit_sample WHERE ctx_len > 0 AND kind IN ('step', 'decode', 'acceptance', 'request')
+    SELECT run, kind, count(*) AS rows, ln(min(ctx_len)) AS least, ln(max(ctx_len)) AS most FROM commit_sample WHERE ctx_len > 0 AND kind IN ('step', 'decode', 'acceptance', 'request')
         AND run IN (SELECT run FROM run WHERE speculates)
     GROUP BY run, kind
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request'], kind)) = 1
 ),
 sample AS (
-    SELECT s.*, k.rows > 4000 AS many, ln(s.ctx_len) AS place, least(k.rows // 8, 10) AS ranges,
-        min(ln(s.ctx_len)) OVER (PARTITION BY s.run) AS least, max(ln(s.ctx_len)) OVER (PARTITION BY s.run) AS most
-    FROM commit_sample s JOIN kind k ON k.run = s.run AND k.kind = s.kind WHERE s.ctx_len > 0 AND k.rows > 1
+    SELECT s.run, s.source, s.line, s.ctx_len, s.commit_len, k.rows > 4000 AS many, ln(s.ctx_len) AS place, least(k.rows // 8, 10) AS ranges, k.least, k.most
+    FROM commit_sample s JOIN (FROM kind SEMI JOIN shown USING (run)) k ON k.run = s.run AND k.kind = s.kind WHERE s.ctx_len > 0 AND k.rows > 1
 ),
 mean AS (
     SELECT run, exp(avg(place)) AS x, avg(commit_len) AS y, 1.96 * stddev_samp(commit_len) / sqrt(count(*)) AS reach
@@ -29,7 +28,9 @@ UNION ALL  -- rows that would be drawn over each other
 SELECT run, 'point', '', avg(ctx_len), avg(commit_len), NULL, NULL, NULL, NULL
 FROM sample WHERE many GROUP BY run, round(100 * place), round(20 * commit_len)
 UNION ALL
+SELECT run, 'point', '', exp(least), 1, NULL, NULL, NULL, NULL FROM kind WHERE rows > 1 AND run NOT IN (FROM shown)
+UNION ALL
 SELECT run, 'line', 'mean', x, y, y - reach, y + reach, NULL, NULL FROM mean QUALIFY count(*) OVER (PARTITION BY run) > 1
 UNION ALL
-SELECT run, 'line', 'break-even with ' || against, unnest([low, high]), commit_len, NULL, NULL, NULL, NULL FROM cost WHERE low IS NOT NULL AND run IN (SELECT run FROM sample)
-) WHERE (SELECT max(most - least) FROM sample) >= ln(1.5)  -- else there is nothing to see
+SELECT run, 'line', 'break-even with ' || against, unnest([low, high]), commit_len, NULL, NULL, NULL, NULL FROM cost WHERE low IS NOT NULL AND run IN (SELECT run FROM kind WHERE rows > 1)
+) WHERE (SELECT max(most - least) FROM kind WHERE rows > 1) >= ln(1.5)  -- else there is nothing to see

@@ -12,7 +12,7 @@ WITH best AS (
 ),
 summed AS (
     SELECT t.run, floor(log2(t.ctx_len)) AS range, t.stage, sum(t.ms) AS ms, count(*) AS times
-    FROM time_sample t JOIN best b ON b.run = t.run AND b.kind = t.kind WHERE t.ctx_len > 0 GROUP BY ALL
+    FROM time_sample t JOIN (FROM best SEMI JOIN shown USING (run)) b ON b.run = t.run AND b.kind = t.kind WHERE t.ctx_len > 0 GROUP BY ALL
     UNION ALL  -- where no context is told
     SELECT run, NULL, stage, sum(ms), count(*) FROM (
         UNPIVOT (SELECT run, draft_ms AS draft, build_ms AS build, verify_ms AS verify, commit_ms AS "commit", step_ms AS step FROM acceptance)
@@ -32,7 +32,9 @@ told AS (
     WHERE p.stage <> 'step' AND p.run NOT IN (SELECT run FROM best) AND p.run NOT IN (SELECT run FROM acceptance) GROUP BY p.run, p.device, p.stage
 ),
 stage AS (SELECT DISTINCT stage FROM told WHERE ms > 0),
-place AS (SELECT DISTINCT run, range FROM told WHERE ms > 0)  -- stages have the same colours in all panels
+place AS (  -- stages have the same colours in all panels
+    SELECT run, range FROM told WHERE ms > 0 UNION SELECT run, 0 FROM best WHERE run NOT IN (FROM shown)
+)
 SELECT run, run AS panel, stage AS series, coalesce(sum(ms), 0) AS y,
     CASE WHEN range IS NULL THEN 'all' WHEN range < 0 THEN 'profile' ELSE format('{:,.0f} to {:,.0f}', 2 ** range, 2 ** (range + 1) - 1) END AS x
 FROM (SELECT p.run, p.range, s.stage, t.ms FROM place p CROSS JOIN stage s LEFT JOIN told t ON t.run = p.run AND t.range IS NOT DISTINCT FROM p.range AND t.stage = s.stage)

@@ -3,10 +3,14 @@
 -- place = 40
 -- x = { title = "context, tokens a request", scale = "log" }
 -- y = { title = "step time, ms", scale = "log" }
-WITH best AS (  -- measured times where there are enough; batches of the usual size only
-    SELECT run, kind, measured, median(coalesce(running, 1)) AS running, count(*) > 4000 AS many
-    FROM time_sample WHERE stage = 'step' AND ctx_len > 0 GROUP BY run, kind, measured HAVING count(*) >= 8
+WITH kind AS (  -- measured times where there are enough
+    SELECT run, kind, measured, count(*) AS rows, min(ctx_len) AS least FROM time_sample WHERE stage = 'step' AND ctx_len > 0 GROUP BY run, kind, measured HAVING count(*) >= 8
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY measured DESC, count(*) DESC, kind) = 1
+),
+best AS (  -- batches of the usual size only
+    SELECT k.run, k.kind, k.measured, median(coalesce(t.running, 1)) AS running, any_value(k.rows) > 4000 AS many
+    FROM time_sample t JOIN (FROM kind SEMI JOIN shown USING (run)) k ON k.run = t.run AND k.kind = t.kind AND k.measured = t.measured
+    WHERE t.stage = 'step' AND t.ctx_len > 0 GROUP BY k.run, k.kind, k.measured
 ),
 sample AS (
     SELECT t.run, t.source, t.line, t.measured, b.many, t.ms, t.ctx_len * coalesce(t.running, 1) / b.running AS ctx_len, round(6 * ln(t.ctx_len * coalesce(t.running, 1) / b.running)) AS bin
@@ -50,6 +54,8 @@ UNION ALL
 SELECT run, 'line', 'median', ctx, ms, low, high, NULL, NULL FROM bin QUALIFY count(*) OVER (PARTITION BY run) > 1
 UNION ALL
 SELECT run, 'line', series, short_ctx * (long_ctx / short_ctx) ** part AS x, a + b * (x / long_ctx) ** p, NULL, NULL, NULL, NULL FROM fit
+UNION ALL
+SELECT run, 'point', CASE WHEN measured THEN '' ELSE 'computed from throughput' END, least, 1, NULL, NULL, NULL, NULL FROM kind WHERE run NOT IN (FROM shown)
 UNION ALL  -- through the first median of the widest run
 SELECT NULL, 'line', 'as fast as the context', unnest([short_ctx, long_ctx]), unnest([ms, ms * long_ctx / short_ctx]), NULL, NULL, NULL, NULL
 FROM (SELECT s.run, short_ctx, long_ctx, b.ms FROM shape s JOIN bin b ON b.run = s.run AND b.ctx = s.short_ctx ORDER BY long_ctx / short_ctx DESC, s.run LIMIT 1)

@@ -5,18 +5,18 @@
 -- ordered = true
 -- x = { title = "time", scale = "time" }
 -- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" }, requests = { title = "requests" }, cache = { title = "cache used, %" } }
-WITH told AS (  -- every report; where a server printed none, what was traced or scraped
-    SELECT run, source, line, time, coalesce(rank, '') AS rank, true AS decodes, idle,
+WITH told AS NOT MATERIALIZED (  -- every report; where a server printed none, what was traced or scraped
+    SELECT run, source, line, time, rank, true AS decodes, idle,
         CASE WHEN NOT idle THEN tokens_per_s END AS tokens_per_s,  -- the report after a pause tells the mean over the pause
         CASE WHEN accept_len IS NOT NULL OR commit_len <> 1 THEN commit_len END AS commit_len, running, queued, 100 * usage AS usage
     FROM decode WHERE time IS NOT NULL
     UNION ALL
-    SELECT run, source, line, time, coalesce(rank, ''), false, false, NULL, NULL, running, queued, 100 * usage FROM prefill WHERE time IS NOT NULL
+    SELECT run, source, line, time, rank, false, false, NULL, NULL, running, queued, 100 * usage FROM prefill WHERE time IS NOT NULL
     UNION ALL
-    SELECT run, source, line, time, '', true, false, tokens_per_s, commit_len, running, NULL, NULL
+    SELECT run, source, line, time, NULL, true, false, tokens_per_s, commit_len, running, NULL, NULL
     FROM commit_sample WHERE kind IN ('step', 'acceptance') AND time IS NOT NULL AND run NOT IN (SELECT run FROM decode)
     UNION ALL
-    SELECT run, source, min(line), time, '', false, false, NULL, NULL,
+    SELECT run, source, min(line), time, NULL, false, false, NULL, NULL,
         sum(value) FILTER (name IN ('sglang:num_running_reqs', 'vllm:num_requests_running')),
         sum(value) FILTER (name IN ('sglang:num_queue_reqs', 'vllm:num_requests_waiting')),
         100 * max(value) FILTER (name IN ('sglang:token_usage', 'vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'))
@@ -24,16 +24,16 @@ WITH told AS (  -- every report; where a server printed none, what was traced or
     GROUP BY run, source, time
 ),
 extent AS (  -- up to eight ranks are lines of their own; of a long log stretches are shown
-    SELECT run, min(source) AS source, min(time) AS started, max(time) AS ended, greatest(count(DISTINCT nullif(rank, '')), 1) AS ranks,
-        ranks <= 8 AND count(*) <= 1200 AS whole, greatest(date_diff('millisecond', started, ended) // 600, 1) AS width
-    FROM told GROUP BY run
+    SELECT run, min(source) AS source, min(started) AS started, max(ended) AS ended, greatest(count(*) FILTER (rank <> ''), 1) AS ranks,
+        count(*) FILTER (rank <> '') <= 8 AND sum(n) <= 1200 AS whole, greatest(date_diff('millisecond', min(started), max(ended)) // 600, 1) AS width
+    FROM (SELECT run, rank, min(source) AS source, min(time) AS started, max(time) AS ended, count(*) AS n FROM told GROUP BY run, rank) GROUP BY run
 ),
 home AS (  -- lives of a server in one file are one picture
     SELECT e.*, CASE WHEN count(DISTINCT s.path) OVER (PARTITION BY parse_filename(s.path)) = 1 THEN parse_filename(s.path) ELSE regexp_replace(run, '#[0-9]+$', '') END AS panel
     FROM extent e JOIN source s USING (source)
 ),
 stretch AS (
-    SELECT t.run, h.panel, CASE WHEN h.ranks BETWEEN 2 AND 8 THEN t.rank ELSE '' END AS series, any_value(h.ranks) AS ranks, count(*) AS n, NOT any_value(h.whole) AS many,
+    SELECT t.run, h.panel, CASE WHEN h.ranks BETWEEN 2 AND 8 THEN coalesce(t.rank::VARCHAR, '') ELSE '' END AS series, any_value(h.ranks) AS ranks, count(*) AS n, NOT any_value(h.whole) AS many,
         bool_or(t.decodes) AS decodes, bool_or(t.idle) AS idle, make_timestamp((epoch_us(min(t.time)) + epoch_us(max(t.time))) // 2) AS x,
         avg(tokens_per_s) AS speed, min(tokens_per_s) AS speed_low, max(tokens_per_s) AS speed_high,
         avg(commit_len) AS accept, min(commit_len) AS accept_low, max(commit_len) AS accept_high,
@@ -41,7 +41,7 @@ stretch AS (
         avg(t.queued) AS queued, min(t.queued) AS queued_low, max(t.queued) AS queued_high,
         avg(usage) AS cache, min(usage) AS cache_low, max(usage) AS cache_high,
         min((t.source, t.line)) AS first
-    FROM told t JOIN home h ON h.run = t.run
+    FROM told t JOIN (FROM home SEMI JOIN shown USING (run)) h ON h.run = t.run
     GROUP BY t.run, h.panel, 3, CASE WHEN h.whole THEN t.line * 100000 + t.source ELSE epoch_ms(t.time) // h.width END
 ),
 drawn AS (
@@ -57,7 +57,7 @@ drawn AS (
     SELECT run, panel, series, 'cache', 5, first, n, many, x, cache, cache_low, cache_high, NULL, NULL FROM stretch
 ),
 proof AS (  -- the lines that findings cite, with a time
-    SELECT c.finding, c.title, c.severity, c.run, t.source, t.line, t.time, t.tokens_per_s, t.commit_len, t.rank FROM cited c JOIN told t ON t.source = c.source AND t.line = c.line
+    SELECT c.finding, c.title, c.severity, c.run, t.source, t.line, t.time, t.tokens_per_s, t.commit_len, coalesce(t.rank::VARCHAR, '') AS rank FROM cited c JOIN told t ON t.source = c.source AND t.line = c.line
     UNION ALL
     SELECT c.finding, c.title, c.severity, c.run, e.source, e.line, e.time, NULL, NULL, NULL FROM cited c JOIN event e ON e.source = c.source AND e.line = c.line
     UNION ALL
@@ -84,6 +84,8 @@ gap AS (
     WINDOW w AS (PARTITION BY run ORDER BY x, first)
 )
 SELECT run, panel, 'line' AS draw, series, part, x, y, CASE WHEN many THEN low END AS low, CASE WHEN many THEN high END AS high, NULL AS label, CASE WHEN n = 1 THEN source END AS source, CASE WHEN n = 1 THEN line END AS line, nth, first FROM drawn WHERE y IS NOT NULL
+UNION ALL
+SELECT run, panel, 'line', '', 'speed', started, 0, NULL, NULL, NULL, NULL, NULL, 1, NULL FROM home WHERE run NOT IN (FROM shown)
 UNION ALL
 SELECT p.run, h.panel, 'point', CASE WHEN h.ranks BETWEEN 2 AND 8 THEN p.rank ELSE '' END, unnest(['speed', 'accept']), p.time, unnest([p.tokens_per_s, p.commit_len]), NULL, NULL, NULL, p.source, p.line, 0, (p.source, p.line)
 FROM (SELECT DISTINCT run, source, line, time, tokens_per_s, commit_len, rank FROM proof) p JOIN home h ON h.run = p.run AND NOT h.whole
