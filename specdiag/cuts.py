@@ -202,7 +202,8 @@ def _opening(parser: Parser, shape: Shape, texts: pl.Series) -> pl.DataFrame:
     time = texts.str.slice(start, end - start).alias("time")
     if known.height == 1:
         one = known.drop("tail", *(["time"] if end else [])).row(0, named=True)
-        found = time.to_frame().with_columns(**{name: pl.lit(value) for name, value in one.items()})
+        typed = [pl.lit(value, known.schema[name]).alias(name) for name, value in one.items()]
+        found = time.to_frame().with_columns(typed)
         return found if end else found.drop("time")
     found = tail.to_frame().join(known, on="tail", how="left", maintain_order="left").drop("tail")
     return found.with_columns(time) if end else found

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, cuts, lines, parser
+from specdiag import bundled, cuts, lines, parser, store
+from specdiag.staging import Staging
 
 PARSERS = [parser.load(path) for path in bundled.definitions(bundled.PARSERS, [], suffix=".toml")]
 LABELLED = [one for one in PARSERS if any(cuts.serves(event) for event in one.events)]
@@ -39,56 +40,54 @@ def filled(row):
     return sorted(pair for pair in pairs if pair[1] != "None")
 
 
-def mutated(draw, line):
+NUMBER = r"[0-9]{1,9}(\.[0-9]{1,3})?"
+WORDS = ("nan", "inf", "None", "1,234", "1e5", "-", "")
+
+
+def mutated(line, kind, at, nth, number, word):
     """The line as another server, a terminal or a second writer leaves it behind."""
-    kind = draw(st.sampled_from(
-        ("same", "number", "torn", "colour", "return", "comma", "doubled", "word", "sign", "gone")
-    ))  # fmt: skip
-    at = draw(st.integers(0, len(line)))
+    at = int(at * len(line))
     figures = [found.span() for found in re.finditer(r"[0-9]+(?:\.[0-9]+)?", line)]
-    first, last = draw(st.sampled_from(figures or [(0, 0)]))
-    match kind:
-        case "number":
-            return (
-                line[:first]
-                + draw(st.from_regex(r"[0-9]{1,9}(\.[0-9]{1,3})?", fullmatch=True))
-                + line[last:]
-            )
-        case "torn":
-            return line[:at]
-        case "colour":
-            return line[:at] + "\x1b[32m" + line[at:]
-        case "return":
-            return line + "\r"
-        case "comma":
-            return line + draw(st.sampled_from((",", ", ", ", ,")))
-        case "doubled":
-            return line[:at] + line
-        case "word":
-            return (
-                line[:first]
-                + draw(st.sampled_from(("nan", "inf", "None", "1,234", "1e5", "-", "")))
-                + line[last:]
-            )
-        case "sign":
-            return line.replace(", ", ",", 1)
-        case "gone":
-            pieces = line.split(", ")
-            return ", ".join(pieces[:1] + pieces[2:])
-        case _:
-            return line
+    first, last = figures[int(nth * len(figures))]
+    pieces = line.split(", ")
+    return {
+        "same": line,
+        "number": line[:first] + number + line[last:],
+        "word": line[:first] + word + line[last:],
+        "torn": line[:at],
+        "colour": line[:at] + "\x1b[32m" + line[at:],
+        "return": line + "\r",
+        "comma": line + ",",
+        "closed": line + ", ",
+        "doubled": line[:at] + line,
+        "narrow": line.replace(", ", ",", 1),
+        "gone": ", ".join(pieces[:1] + pieces[2:]),
+        "twice": ", ".join(pieces[:2] + pieces[1:]),
+    }[kind]
 
 
-@each_parser
-@given(data=st.data())
-@settings(max_examples=60, deadline=None)
-def test_a_line_is_read_the_same_however_it_is_taken_apart(one, data):
+KINDS = ("same", "number", "word", "torn", "colour", "return", "comma", "closed", "doubled",
+         "narrow", "gone", "twice")  # fmt: skip
+
+
+def mutations(one):
     samples = [
         line for event in one.events if cuts.serves(event) for sample in event.samples
         for line in sample.text.strip("\n").splitlines()
     ]  # fmt: skip
-    chosen = data.draw(st.lists(st.sampled_from(samples), min_size=1, max_size=8))
-    text = "".join(mutated(data.draw, line) + "\n" for line in chosen)
+    place = st.floats(0, 0.99)
+    return st.builds(
+        mutated, st.sampled_from(samples), st.sampled_from(KINDS), place, place,
+        st.from_regex(NUMBER, fullmatch=True), st.sampled_from(WORDS),
+    )  # fmt: skip
+
+
+@each_parser
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_line_is_read_the_same_however_it_is_taken_apart(one, data):
+    found = data.draw(st.lists(mutations(one), min_size=1, max_size=8))
+    text = "".join(line + "\n" for line in found)
     assert read(one, text, cut=True) == read(one, text, cut=False)
 
 
@@ -107,6 +106,19 @@ def test_the_lines_of_a_healthy_server_are_cut(one):
         if cuts.serves(event) and event.table in ("decode", "prefill"):
             frame = pl.DataFrame({"line": range(1, 101), "text": [line] * 100})
             assert cuts.read(one, event, frame, parser.Parsed()).is_empty(), line
+
+
+def test_what_is_cut_goes_into_the_tables():
+    one = next(one for one in LABELLED if one.name == "sglang_server")
+    sample = next(event for event in one.events if event.table == "decode").samples[0]
+    with store.open_empty() as db:
+        staging = Staging(db)
+        parsed = lines.read(one, (sample.text + "\n").encode() * 100, 1)
+        for frame in parsed.frames["decode"]:
+            staging.add("decode", frame.with_columns(source=pl.lit(0), life=pl.lit(0)))
+        staging.finish()
+        found = db.execute("SELECT count(*), sum(running) FROM raw.decode").fetchone()
+    assert found == (100, 100 * sample.gives["running"])
 
 
 def test_a_traceback_ends_at_a_line_that_was_cut():
