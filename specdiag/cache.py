@@ -164,19 +164,16 @@ class Writer:
 class Cache:
     """The entries of a folder, at most `limit` bytes of them."""
 
-    def __init__(
-        self, at: Path | None = None, limit: int = LIMIT, least: int = LEAST
-    ) -> None:  # fmt: skip
+    def __init__(self, at: Path | None = None, limit: int = LIMIT) -> None:
         self.folder = at or folder()
         self.limit = limit
-        self.least = least
 
     def key(self, file: Source, parser: Parser, *more: str) -> str:
         """The name of what is kept of files that begin like this one and are read alike.
 
         Empty where nothing is kept: of small files, pipes, and what is no text.
         """
-        if file.temporary or file.records or file.size() < self.least:
+        if file.temporary or file.records or file.size() < LEAST:
             return ""
         if parser.format not in ("lines", "json"):
             return ""

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from specdiag import __version__
+from specdiag import __version__, interrupt
 from specdiag.commands.lazy import Commands
 from specdiag.errors import SpecdiagError
 
@@ -65,6 +65,7 @@ def run() -> None:
 
     To wait for what threads are at, and to tidy memory up, takes seconds.
     """
+    interrupt.listen()
     try:
         main()
     except SystemExit as left:

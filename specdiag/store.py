@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, reading, replay, runs, spill
+from specdiag import bundled, interrupt, reading, replay, runs, spill
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
@@ -64,6 +64,7 @@ def open_empty(threads: int | None = None, memory: str = "") -> duckdb.DuckDBPyC
     if memory:
         config["memory_limit"] = memory
     db = duckdb.connect(config=config)
+    interrupt.reaches(db)
     db.execute(bundled.SCHEMA.read_text(encoding="utf-8"))
     return db
 
@@ -109,6 +110,8 @@ def load(
     baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
     _derive(db, timings)
+    if threads:  # some of that is done by one, and resets it
+        db.execute(f"SET threads = {threads}")
     db.execute(
         "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
         [str(bundled.PUBLISHED)],

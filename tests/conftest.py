@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +33,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("specdiag")
+
+# What tests parse is nobody's to find again.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="specdiag-tests-")
+atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 
 # Where every tool is installed, a test that is skipped is a promise that nobody keeps.

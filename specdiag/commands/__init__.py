@@ -1,4 +1,4 @@
-"""Commands, one file each, and what they share; `cli.py` has the small ones and registers these.
+"""Commands, one file each, and what they share; `lazy.py` has the list of them.
 
 Nothing but typer and the standard library is imported at module level.
 """
