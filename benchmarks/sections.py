@@ -18,7 +18,6 @@ SPECDIAG = (sys.executable, "-m", "specdiag")
 ANALYZE = (*SPECDIAG, "analyze", "--no-html")
 INSIDE = (sys.executable, "-m", "benchmarks.inside")
 PAGE = inputs.FOLDER / "page.html"
-ROUNDS_OF_SHORT = 15
 MILLION = 1_000_000
 
 
@@ -262,7 +261,7 @@ def memory(results: Results, largest: int) -> None:
         results.note(f"flat/{name}", high / low)
 
 
-def start_up(results: Results) -> None:
+def start_up(results: Results, rounds: int) -> None:
     """Help, and the analysis of a short log, beside Python that does nothing."""
     took = in_turns(
         {
@@ -270,7 +269,7 @@ def start_up(results: Results) -> None:
             "help": [*SPECDIAG, "--help"],
             "short": [*ANALYZE, *inputs.short().names],
         },
-        ROUNDS_OF_SHORT,
+        rounds,
     )
     for name in ("help", "short"):
         wall, cpu = (

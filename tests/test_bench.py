@@ -135,7 +135,7 @@ def test_a_bound_that_does_not_hold_and_a_wrong_answer_exit_with_1():
 def test_the_command_says_what_does_not_hold(value, code, monkeypatch, tmp_path, capsys):
     for part in ("logs", "traces", "rules", "memory"):
         monkeypatch.setattr(bench.sections, part, lambda *_: None)
-    monkeypatch.setattr(bench.sections, "start_up", lambda results: results.note("help", value))
+    monkeypatch.setattr(bench.sections, "start_up", lambda results, _: results.note("help", value))
     points = [(1e7, 1.0, 1.0), (2e7, 2.0, 2.0)]
     monkeypatch.setattr(
         bench.growth, "grow", lambda results, *_: results.growth.update(rows=points)
