@@ -30,18 +30,18 @@ QUICK_SIZE, QUICK_ROUNDS, STEPS = 40_000_000, 3, 10_000_000
 
 def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    options.add_argument("--size", type=parsed_size, default="1GB", help="of the log and the trace")
-    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--size", type=parsed_size, help="of the log and the trace; 1GB")
+    options.add_argument("--rounds", type=int, help="5")
     options.add_argument("--largest", type=parsed_size, help="for memory and growth; SIZE if less")
     options.add_argument("--quick", action="store_true", help="short, with margins for noise")
     given = options.parse_args(arguments)
-    if given.quick:
-        given.size, given.rounds = QUICK_SIZE, QUICK_ROUNDS
-    largest = max(given.size, given.largest or 0)
+    quick = given.quick
+    size = given.size or (QUICK_SIZE if quick else WHOLE)
+    rounds = given.rounds or (QUICK_ROUNDS if quick else 5)
+    largest = max(size, given.largest or 0)
     os.chdir(inputs.HERE.parent)  # so that `-m specdiag` is the code beside this file
     inputs.FOLDER.mkdir(parents=True, exist_ok=True)
 
-    size, rounds, quick = given.size, given.rounds, given.quick
     results = sections.Results()
     steps = int(STEPS * min(1.0, size / WHOLE))
     parts: dict[str, Callable[[], None]] = {
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         "traces": lambda: sections.traces(results, size, rounds),
         "rules": lambda: sections.rules(results, steps, rounds),
         "memory": lambda: sections.memory(results, largest),
-        "start-up": lambda: sections.start_up(results),
+        "start-up": lambda: sections.start_up(results, 7 if quick else 15),
         "growth": lambda: growth.grow(results, largest, 1 if quick or size >= WHOLE else rounds),
     }
     if quick:

@@ -5,6 +5,7 @@ A busy machine disturbs neighbours alike, so a ratio is the median over the rati
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import subprocess
@@ -12,6 +13,8 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+RISES = 1.05  # times as long, at the least, for the larger of two inputs
 
 Clock = str  # "wall" or "cpu"
 
@@ -82,9 +85,16 @@ def median(took: Sequence[Took], clock: Clock = "wall") -> float:
     return statistics.median(seconds(took, clock))
 
 
+def middle(values: Iterable[float]) -> float:
+    """The median over the rounds that tell something; NaN where most tell nothing."""
+    every = list(values)
+    told = [one for one in every if not math.isnan(one)]
+    return statistics.median(told) if 2 * len(told) > len(every) else math.nan
+
+
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Of ours to theirs, median over the rounds."""
-    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    return middle(a / b for a, b in zip(ours, theirs, strict=True))
 
 
 Point = tuple[float, Sequence[float]]  # size of an input, what it took in each round
@@ -94,13 +104,13 @@ def at_size(points: Sequence[Point], size: float) -> list[float]:
     """Seconds a round for an input of `size`: on the line through two points, or from one alone.
 
     One point is of an input that is long enough: its seconds are scaled. On the line, what a
-    start-up costs counts as much as it does at that size; the result is not less than what the
-    larger input took, however noisy the rounds are.
+    start-up costs counts as much as it does at that size. NaN for a round in which the larger input
+    took hardly more than the smaller: noise hides what grows.
     """
     if len(points) == 1:
         return [one * size / points[0][0] for one in points[0][1]]
     (low, first), (high, second) = points
     return [
-        max(b, b + (b - a) / (high - low) * (size - high))
+        b + (b - a) / (high - low) * (size - high) if b > RISES * a else math.nan
         for a, b in zip(first, second, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import sys
@@ -12,13 +13,12 @@ from typing import Any
 from benchmarks import inputs, peers
 from benchmarks.bounds import PACE, WHOLE
 from benchmarks.inputs import Input
-from benchmarks.measure import Took, at_size, in_turns, median, ratio, run, seconds
+from benchmarks.measure import Took, at_size, in_turns, median, middle, ratio, run, seconds
 
 SPECDIAG = (sys.executable, "-m", "specdiag")
 ANALYZE = (*SPECDIAG, "analyze", "--no-html")
 INSIDE = (sys.executable, "-m", "benchmarks.inside")
 PAGE = inputs.FOLDER / "page.html"
-ROUNDS_OF_SHORT = 15
 MILLION = 1_000_000
 
 
@@ -48,8 +48,12 @@ class Results:
     busy: float | None = None  # share of a core that mawk was given
 
     def note(self, bound: str, wall: float, cpu: float | None = None) -> None:
-        self.values[bound] = wall
-        if cpu is not None:
+        """A value, by the clock on the wall, and by the processor's time beside it."""
+        if math.isnan(wall) or wall < 0:
+            self.missing[bound] = "noise hides it"
+        else:
+            self.values[bound] = wall
+        if cpu is not None and not math.isnan(cpu) and cpu >= 0:
             self.by_cpu[bound] = cpu
 
 
@@ -223,7 +227,7 @@ def _replayed(results: Results, ours: list[float], walks: list[Took]) -> None:
         f"the walk proves {one['right']} of {one['steps']} steps"
         for one in walked[:1] if one["right"] != one["steps"]
     ]  # fmt: skip
-    _paced(results, "replay/seconds", statistics.median(ours))
+    _paced(results, "replay/seconds", middle(ours))
     results.note(
         "replay/walk", ratio(ours, [MILLION * one["cpu"] / one["steps"] for one in walked])
     )
@@ -238,7 +242,7 @@ def rules(results: Results, number: int, rounds: int) -> None:
         one: [_rules(peers.answer(t.out)["times"], at=0) for t in took[str(one)]] for one in series
     }
     points = [(float(one), [sum(t.values()) for t in each[one]]) for one in series]
-    _paced(results, "rules/seconds", statistics.median(at_size(points, 10 * MILLION)))
+    _paced(results, "rules/seconds", middle(at_size(points, 10 * MILLION)))
     last = each[number][-1]
     slowest = max(last, key=lambda name: last[name])
     results.note("rules/slowest", last[slowest] / sum(last.values()))
@@ -262,7 +266,7 @@ def memory(results: Results, largest: int) -> None:
         results.note(f"flat/{name}", high / low)
 
 
-def start_up(results: Results) -> None:
+def start_up(results: Results, rounds: int) -> None:
     """Help, and the analysis of a short log, beside Python that does nothing."""
     took = in_turns(
         {
@@ -270,7 +274,7 @@ def start_up(results: Results) -> None:
             "help": [*SPECDIAG, "--help"],
             "short": [*ANALYZE, *inputs.short().names],
         },
-        ROUNDS_OF_SHORT,
+        rounds,
     )
     for name in ("help", "short"):
         wall, cpu = (

@@ -135,7 +135,7 @@ def test_a_bound_that_does_not_hold_and_a_wrong_answer_exit_with_1():
 def test_the_command_says_what_does_not_hold(value, code, monkeypatch, tmp_path, capsys):
     for part in ("logs", "traces", "rules", "memory"):
         monkeypatch.setattr(bench.sections, part, lambda *_: None)
-    monkeypatch.setattr(bench.sections, "start_up", lambda results: results.note("help", value))
+    monkeypatch.setattr(bench.sections, "start_up", lambda results, _: results.note("help", value))
     points = [(1e7, 1.0, 1.0), (2e7, 2.0, 2.0)]
     monkeypatch.setattr(
         bench.growth, "grow", lambda results, *_: results.growth.update(rows=points)
@@ -167,7 +167,18 @@ def test_times_of_short_inputs_are_extended_without_their_start_up():
     points = [(10, [0.6]), (40, [0.9])]
     assert measure.at_size(points, 100) == pytest.approx([1.5])
     assert measure.at_size([(200, [3.0])], 100) == pytest.approx([1.5])
-    assert measure.at_size([(10, [0.9]), (40, [0.6])], 100) == [0.6]  # noise
+
+
+def test_what_noise_hides_is_not_judged():
+    """A larger input that took no longer would be extended to nothing, and hold every bound."""
+    hidden = measure.at_size([(10, [0.9, 0.6, 0.9]), (40, [0.6, 0.9, 0.9])], 100)
+    results = Results()
+    results.note("gz/analyze", measure.ratio(hidden, [1.0, 1.0, 1.0]))
+    results.note("report/seconds", -0.1)
+    found = bounds.judge(results.values, results.missing, bounds.WHOLE)
+    said = {one.bound.name: one.said for one in found}
+    assert said["gz/analyze"] == said["report/seconds"] == "not judged: noise hides it"
+    assert measure.ratio([2.0, float("nan"), 4.0], [1.0, 1.0, 1.0]) == 3.0
 
 
 @pytest.mark.parametrize("power", [0.7, 1.0, 1.5, 2.0])
