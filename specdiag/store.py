@@ -91,7 +91,6 @@ def load(
             reading.read(staging, number, file, parsers, progress or (lambda done: None))
         )
     staging.finish()
-    staging.narrow("step", "run", "last", "nodes")
     _assign(db, readings)
     baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
