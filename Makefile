@@ -6,14 +6,19 @@
 # make docs   write docs/rules/ again, from the headers of the rules
 # make screens  what HTML reports look like, for a person to look at: build/screens/
 # make catalogue  measure every rule: benchmarks/catalogue.md (some minutes)
+# make bench  measure speed and memory beside other tools: benchmarks/README.md (half an hour;
+#             SIZE=1GB ROUNDS=5, LARGEST=5GB for memory and growth up to there)
+# make bench-quick  the same in two minutes, with margins for noise: what CI runs
 
 PYTHON ?= python3
 EXTRAS ?= dev
+SIZE   ?= 1GB
+ROUNDS ?= 5
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check docs screens catalogue clean
+.PHONY: demo test check docs screens catalogue bench bench-quick clean
 
 demo: $(VENV)/.demo
 	$(BIN)/specdiag analyze sample_logs/founding-* sample_logs/walk_stopped_early.jsonl sample_logs/healthy*
@@ -35,6 +40,12 @@ screens: $(VENV)/.browser
 
 catalogue: $(VENV)/.test
 	$(BIN)/python benchmarks/catalogue.py
+
+bench: $(VENV)/.demo
+	$(BIN)/python -m benchmarks.bench --size $(SIZE) --rounds $(ROUNDS) $(if $(LARGEST),--largest $(LARGEST))
+
+bench-quick: $(VENV)/.demo
+	$(BIN)/python -m benchmarks.bench --quick
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)
 	$(PIP) --editable .

@@ -35,7 +35,7 @@ WITH spoken_for AS (
 ),
 -- Every report of acceptance, in order: of windows, of decode lines, of requests. Lines that count
 -- since the start have no rate of their own and are left out; idle windows tell nothing.
-report AS (
+report AS NOT MATERIALIZED (
     SELECT run, 'counter line' AS kind, source, line, coalesce(rank, '') AS rank, time, accepted_tokens / drafted_tokens * coalesce(len(positions),
         1) AS drafts,
         drafted_tokens / coalesce(len(positions), 1) AS steps, drafted_tokens AS drafted, NULL AS running, ctx_len
@@ -51,9 +51,16 @@ report AS (
     SELECT run, 'request', source, line, '', time, coalesce(correct_drafts / verify_steps, commit_len - 1), verify_steps, proposed_drafts, NULL, prompt_tokens
     FROM request WHERE verify_steps >= 10
 ),
+-- An episode takes dead reports and healthy ones on both sides: most runs have not even as many.
+mixed AS (
+    SELECT DISTINCT run, kind FROM (
+        SELECT run, kind FROM report GROUP BY run, kind, rank
+        HAVING count(*) FILTER (drafts <= $floor) >= $windows AND count(*) FILTER (drafts >= $healthy) >= 2 * $around)
+    WHERE run NOT IN (FROM spoken_for)
+),
 state AS (
     SELECT *, CASE WHEN drafts <= $floor THEN 'dead' WHEN drafts >= $healthy THEN 'healthy' ELSE 'between' END AS state
-    FROM report WHERE run NOT IN (FROM spoken_for)
+    FROM report SEMI JOIN mixed USING (run, kind)
 ),
 parted AS (
     SELECT *, sum(CASE WHEN changed THEN 1 ELSE 0 END) OVER (PARTITION BY run, kind, rank ORDER BY source, line) AS stretch

@@ -28,13 +28,32 @@
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines or steps. They scatter, so
 -- the fall must also be several standard errors. Lines of another batch size are left out.
-WITH usual AS (
-    SELECT run, kind, mode(coalesce(running, 1)) AS running
-    FROM commit_sample WHERE kind IN ('decode', 'acceptance', 'step') AND ctx_len > 0 GROUP BY run, kind
+WITH size AS (
+    SELECT run, kind, coalesce(running, 1) AS running, count(*) AS rows, min(line) AS line, min(ctx_len) AS low, max(ctx_len) AS high
+    FROM commit_sample WHERE kind IN ('decode', 'acceptance', 'step') AND ctx_len > 0 GROUP BY ALL
+),
+usual AS (
+    FROM size QUALIFY row_number() OVER (PARTITION BY run, kind ORDER BY rows DESC, line) = 1
+),
+-- Only where C falls between the ends is the rest worth its time.
+trend AS (
+    SELECT s.run, s.kind, least(floor(5 * (ln(s.ctx_len) - ln(u.low)) / (ln(u.high) - ln(u.low))), 4) AS bin,
+        avg(s.commit_len) AS mean, stddev_samp(s.commit_len) / sqrt(count(*)) AS error
+    FROM commit_sample s JOIN usual u ON u.run = s.run AND u.kind = s.kind AND coalesce(s.running, 1) = u.running
+    WHERE s.ctx_len > 0 AND u.high >= $range * u.low
+    GROUP BY s.run, s.kind, bin HAVING count(*) >= $per_bin
+),
+fallen AS (
+    SELECT run, kind, any_value(u.running) AS running, any_value(u.low) AS low, any_value(u.high) AS high, count(*) AS bins
+    FROM trend JOIN usual u USING (run, kind) GROUP BY run, kind
+    HAVING count(*) >= 3
+        AND arg_max(mean, bin) - 1 < (1 - $drop) * (arg_min(mean, bin) - 1)
+        AND arg_max(mean, bin) < (1 - $drop / 2) * arg_min(mean, bin)
+        AND arg_min(mean, bin) - arg_max(mean, bin) > 4 * sqrt(arg_min(error, bin) ** 2 + arg_max(error, bin) ** 2)
 ),
 sample AS (
-    SELECT s.* FROM commit_sample s JOIN usual u
-        ON u.run = s.run AND u.kind = s.kind AND coalesce(s.running, 1) = u.running
+    SELECT s.run, s.kind, s.source, s.line, s.ctx_len, s.commit_len, least(floor(5 * (ln(s.ctx_len) - ln(f.low)) / (ln(f.high) - ln(f.low))), 4) AS bin
+    FROM commit_sample s JOIN fallen f ON f.run = s.run AND f.kind = s.kind AND coalesce(s.running, 1) = f.running
     WHERE s.ctx_len > 0
 ),
 -- Each text has an acceptance of its own: three texts at three lengths fall in order by chance.
@@ -42,20 +61,31 @@ sample AS (
 -- stretch of decode lines with no prompt in it. The order (Kendall's tau) must be more than chance.
 told AS (  -- every row, also those too rough for a mean: a prompt may stand before one of them
     SELECT run, 'decode' AS kind, source, line, coalesce(rank, '') AS rank, '' AS request, ctx_len, coalesce(after_prefill, false) AS fresh FROM decode
+    WHERE run IN (SELECT run FROM fallen WHERE kind = 'decode')
     UNION ALL
     SELECT run, 'step', source, line, '', coalesce(request, ''), ctx_len, false FROM step
+    WHERE run IN (SELECT run FROM fallen WHERE kind = 'step')
     UNION ALL
     SELECT run, kind, source, line, '', '', ctx_len, false FROM sample WHERE kind = 'acceptance'
 ),
+series AS (
+    SELECT *, row_number() OVER () AS series FROM (SELECT DISTINCT run, kind, rank, request FROM told)
+),
+row AS (
+    SELECT s.series, t.run, t.kind, t.rank, t.source, t.line, t.ctx_len, t.fresh FROM told t JOIN series s USING (run, kind, rank, request)
+),
+opening AS (  -- of a text
+    SELECT series, source * 1000000000000 + line AS place FROM row QUALIFY fresh OR ctx_len < lag(ctx_len) OVER (PARTITION BY series ORDER BY source, line)
+),
 texted AS (
-    SELECT run, kind, source, line, rank, request,
-        sum(CASE WHEN fresh OR shorter THEN 1 ELSE 0 END) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS text
-    FROM (SELECT *, ctx_len < lag(ctx_len) OVER (PARTITION BY run, kind, rank, request ORDER BY source, line) AS shorter FROM told)
+    SELECT s.*, r.rank, r.series || ' ' || coalesce(o.place, 0) AS text
+    FROM sample s JOIN row r USING (run, kind, source, line)
+    ASOF LEFT JOIN opening o ON o.series = r.series AND s.source * 1000000000000 + s.line >= o.place
 ),
 witness AS (  -- a text at a length
-    SELECT run, kind, rank, [rank, request, text::VARCHAR] AS text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min([source, line]) AS place
-    FROM sample JOIN texted USING (run, kind, source, line)
-    GROUP BY run, kind, rank, request, texted.text, round(3 * ln(sample.ctx_len))
+    SELECT run, kind, rank, text, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, min([source, line]) AS place
+    FROM texted
+    GROUP BY run, kind, rank, text, round(3 * ln(texted.ctx_len))
     HAVING kind <> 'step' OR count(*) >= $per_bin
 ),
 whole AS (
@@ -77,19 +107,21 @@ memory AS (
     GROUP BY w.run, w.kind
 ),
 point AS (
-    SELECT run, kind, 'texts' AS across, ctx_len, commit_len, [''] AS text FROM whole
+    SELECT run, kind, 'texts' AS across, ctx_len, commit_len, '' AS text FROM whole
     UNION ALL
     SELECT run, kind, 'lengths', ctx_len, commit_len, text FROM (
         FROM witness QUALIFY max(ctx_len) OVER (PARTITION BY run, kind, text) >= $range * min(ctx_len) OVER (PARTITION BY run, kind, text))
 ),
 counted AS (  -- a thousand of them say it all
-    SELECT *, count(*) OVER (PARTITION BY run, kind, across, text) AS n FROM (
+    SELECT *, dense_rank() OVER (ORDER BY run, kind, across, text) AS nth, count(*) OVER (PARTITION BY run, kind, across, text) AS n FROM (
         FROM point QUALIFY row_number() OVER (PARTITION BY run, kind, across ORDER BY hash(ctx_len, commit_len)) <= 1000)
 ),
+compared AS (
+    SELECT a.nth, sum(sign(b.commit_len - a.commit_len)) AS score
+    FROM counted a JOIN counted b ON b.nth = a.nth AND b.ctx_len > a.ctx_len GROUP BY a.nth
+),
 tally AS (
-    SELECT a.run, a.kind, a.across, sum(sign(b.commit_len - a.commit_len)) AS score, any_value(a.n) AS n
-    FROM counted a JOIN counted b ON b.run = a.run AND b.kind = a.kind AND b.across = a.across AND b.text = a.text AND b.ctx_len > a.ctx_len
-    GROUP BY a.run, a.kind, a.across, a.text
+    SELECT run, kind, across, any_value(score) AS score, any_value(n) AS n FROM counted JOIN compared USING (nth) GROUP BY run, kind, across, nth
 ),
 ordered AS (
     SELECT run, kind FROM (
@@ -98,23 +130,9 @@ ordered AS (
     WHERE score < -$chance * chance AND score < -$order * pairs
     GROUP BY run, kind
 ),
-extent AS (
-    SELECT run, kind, ln(min(ctx_len)) AS low, ln(max(ctx_len)) AS high FROM sample GROUP BY run, kind
-    HAVING max(ctx_len) >= $range * min(ctx_len)
-),
-binned AS (
-    SELECT s.*, least(floor(5 * (ln(s.ctx_len) - low) / (high - low)), 4) AS bin FROM sample s JOIN extent USING (run, kind)
-),
 bin AS (
-    SELECT run, kind, bin, count(*) AS rows, avg(commit_len) AS mean, median(ctx_len) AS ctx_len,
-        stddev_samp(commit_len) / sqrt(count(*)) AS error,
-        var_pop(commit_len) AS spread, arg_min(cite(source, line), line) AS place
-    FROM binned GROUP BY run, kind, bin HAVING count(*) >= $per_bin
-),
-stepped AS (
-    SELECT *,
-        first_value(mean) OVER w AS first_mean, first_value(error) OVER w AS first_error
-    FROM bin WINDOW w AS (PARTITION BY run, kind ORDER BY bin)
+    SELECT run, kind, bin, count(*) AS rows, avg(commit_len) AS mean, var_pop(commit_len) AS spread, arg_min(cite(source, line), line) AS place
+    FROM sample GROUP BY run, kind, bin HAVING count(*) >= $per_bin
 ),
 edge AS (  -- the shortest and the longest tenth, for the message
     SELECT run, kind, avg(commit_len) FILTER (place <= 0.1) AS shortest_commit_len, avg(commit_len) FILTER (place >= 0.9) AS longest_commit_len,
@@ -122,20 +140,14 @@ edge AS (  -- the shortest and the longest tenth, for the message
     FROM (SELECT *, percent_rank() OVER (PARTITION BY run, kind ORDER BY ctx_len) AS place FROM sample) GROUP BY run, kind
 ),
 summed AS (
-    SELECT run, kind, count(*) AS bins,
-        any_value(first_mean) AS short_commit_len, arg_max(mean, bin) AS long_commit_len,
-        sqrt(any_value(first_error) ** 2 + arg_max(error, bin) ** 2) AS error,
+    SELECT run, kind,
         1 - sum(spread * rows) / nullif(sum(rows * (spread + mean ** 2)) - sum(rows * mean) ** 2 / sum(rows), 0) AS explained,
         first_few(list(place)) AS lines
-    FROM stepped GROUP BY run, kind
+    FROM bin GROUP BY run, kind
 )
 SELECT
     run,
     format('commit length falls from {:.2f} at {:,.0f} tokens of context to {:.2f} at {:,.0f}', shortest_commit_len, shortest_ctx, longest_commit_len, longest_ctx) AS message,
     shortest_commit_len, longest_commit_len, shortest_ctx, longest_ctx, explained AS share_explained_by_context, lines
-FROM summed JOIN edge USING (run, kind) JOIN ordered USING (run, kind)
-WHERE bins >= 3
-    AND long_commit_len - 1 < (1 - $drop) * (short_commit_len - 1)
-    AND long_commit_len < (1 - $drop / 2) * short_commit_len
-    AND short_commit_len - long_commit_len > 4 * error
+FROM summed JOIN edge USING (run, kind) JOIN ordered USING (run, kind) JOIN fallen USING (run, kind)
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY bins DESC, kind) = 1

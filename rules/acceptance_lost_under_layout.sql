@@ -42,8 +42,10 @@ WITH told AS (
 heat AS (SELECT run, avg(temperature) AS temperature FROM request WHERE temperature IS NOT NULL GROUP BY run),
 replica AS (
     SELECT run, count(*) AS replicas, max(commit_len) AS highest FROM (
-        SELECT run, regexp_extract(coalesce(rank, ''), 'DP[0-9]+') AS replica, avg(commit_len) AS commit_len FROM decode
-        WHERE usable AND accept_len IS NOT NULL GROUP BY run, replica HAVING count(*) >= 3
+        SELECT run, regexp_extract(coalesce(rank, ''), 'DP[0-9]+') AS replica, sum(commit_len) / sum(rows) AS commit_len
+        FROM (SELECT run, rank, sum(commit_len) AS commit_len, count(*) AS rows FROM decode
+              WHERE usable AND accept_len IS NOT NULL AND run IN (SELECT run FROM told WHERE layout) GROUP BY run, rank)
+        GROUP BY run, replica HAVING sum(rows) >= 3
     ) GROUP BY run
 )
 SELECT

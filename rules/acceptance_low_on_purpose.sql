@@ -34,14 +34,25 @@ asked AS (
         max(simulated_len) AS simulated_len, first_few(flatten(list(lines))) AS lines
     FROM told GROUP BY run
 ),
+size AS (
+    SELECT run, running, count(*) FILTER (commit_len <= $floor) AS off_lines, count(*) FILTER (commit_len >= $healthy) AS on_lines
+    FROM commit_sample WHERE kind = 'decode' GROUP BY run, running
+),
+switched AS (
+    SELECT run FROM size GROUP BY run
+    HAVING run IN (SELECT run FROM asked)
+        OR (sum(off_lines) >= $lines AND sum(on_lines) >= $lines AND min(running) FILTER (off_lines > 0) > max(running) FILTER (on_lines > 0))
+),
 batch AS (
     SELECT run,
         count(*) FILTER (commit_len <= $floor) AS off_lines, count(*) FILTER (commit_len >= $healthy) AS on_lines,
         min(running) FILTER (commit_len <= $floor) AS off_from, max(running) FILTER (commit_len >= $healthy) AS on_to,
         arg_min(cite(source, line), line, 4) FILTER (commit_len <= $floor) AS lines
-    FROM commit_sample WHERE kind = 'decode' GROUP BY run
+    FROM commit_sample WHERE kind = 'decode' AND run IN (FROM switched) GROUP BY run
 ),
-mean AS (SELECT run, avg(commit_len) AS commit_len FROM commit_sample GROUP BY run)
+mean AS (
+    SELECT run, avg(commit_len) AS commit_len FROM commit_sample WHERE run IN (SELECT run FROM asked UNION FROM switched) GROUP BY run
+)
 SELECT
     m.run,
     CASE

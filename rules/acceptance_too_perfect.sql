@@ -37,7 +37,7 @@ depth AS (
         coalesce(algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*', false) AS copies
     FROM run
 ),
-report AS (
+report AS NOT MATERIALIZED (
     SELECT a.run, 'counter line' AS kind, a.source, a.line, coalesce(len(a.positions), d.k) AS k,
         a.drafted_tokens / coalesce(len(a.positions), d.k) AS steps, coalesce(a.commit_len, 1 + coalesce(len(a.positions),
             d.k) * a.accepted_tokens / a.drafted_tokens) AS commit_len
@@ -51,7 +51,11 @@ report AS (
     FROM request q JOIN depth d USING (run) JOIN run r USING (run) WHERE q.verify_steps >= 10 AND NOT r.tree
 ),
 judged AS (
-    SELECT *, commit_len >= $ceiling * (k + 1) AS perfect FROM report WHERE k >= 3 AND run NOT IN (FROM simulated)
+    SELECT r.*, commit_len >= $ceiling * (k + 1) AS perfect
+    FROM report r JOIN (
+        SELECT run, kind FROM report WHERE commit_len >= $ceiling * (k + 1) AND k >= 3 AND run NOT IN (FROM simulated)
+        GROUP BY run, kind HAVING count(*) >= $windows AND sum(steps) >= $steps
+    ) USING (run, kind) WHERE k >= 3
 ),
 summed AS (
     SELECT run, kind, count(*) AS windows, count(*) FILTER (perfect) AS perfect, sum(steps) FILTER (perfect) AS steps, mode(k) AS k,
@@ -90,7 +94,6 @@ witness AS (
     FROM summed s JOIN depth d USING (run)
     LEFT JOIN answer a USING (run) LEFT JOIN finished f USING (run) LEFT JOIN plain p USING (run)
     LEFT JOIN nan n ON n.run = s.run AND n.source = s.source
-    WHERE s.perfect >= $windows AND s.steps >= $steps
 ),
 found AS (
     SELECT run,

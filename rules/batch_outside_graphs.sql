@@ -61,15 +61,27 @@ padded AS (
         bool_or(key IN ('disable_cuda_graph', 'disable_decode_cuda_graph', 'enforce_eager') AND value ILIKE 'true') AS off
     FROM setting GROUP BY run
 ),
--- Where no list is known, the largest batch that did run from a graph stands for it.
+-- Where no list is known, the largest batch that did run from a graph stands for it. Only runs with
+-- lines on both sides of it are looked at line by line.
+size AS (
+    SELECT run, running, count(*) AS rows, bool_or(graph) AS graph FROM decode WHERE usable GROUP BY run, running
+),
+bounded AS (
+    SELECT s.run, coalesce(any_value(c.largest), max(s.running) FILTER (s.graph)) AS largest
+    FROM size s LEFT JOIN captured c USING (run) GROUP BY s.run
+),
+split AS (
+    SELECT b.run, any_value(b.largest) AS largest FROM size s JOIN bounded b USING (run) LEFT JOIN captured c USING (run)
+    GROUP BY b.run
+    HAVING coalesce(sum(s.rows) FILTER (s.running > b.largest OR NOT list_contains(c.sizes, s.running)), 0) >= $lines AND sum(s.rows) >= 2 * $lines
+),
 line AS (
     SELECT d.run, d.source, d.line, d.running, d.graph, d.step_ms, d.tokens_per_s,
         NOT coalesce(d.after_prefill, false) AND NOT coalesce(d.prompt_tokens_per_s > 0.1 * d.tokens_per_s, false) AS clean,
         c.largest AS listed, c.sizes, c.printed, c.place, coalesce(c.tokens, false) AS tokens,
-        coalesce(c.largest, max(CASE WHEN d.graph THEN d.running END) OVER (PARTITION BY d.run)) AS largest,
-        d.running > coalesce(c.largest, max(CASE WHEN d.graph THEN d.running END) OVER (PARTITION BY d.run)) AS above,
+        b.largest, d.running > b.largest AS above,
         NOT coalesce(p.padded, true) AND c.sizes IS NOT NULL AND NOT c.tokens AND NOT list_contains(c.sizes, d.running) AND d.running < c.largest AS in_gap
-    FROM decode d LEFT JOIN captured c USING (run) LEFT JOIN padded p USING (run)
+    FROM decode d JOIN split b USING (run) LEFT JOIN captured c USING (run) LEFT JOIN padded p USING (run)
     WHERE d.usable AND NOT coalesce(p.off, false)
 ),
 told AS (

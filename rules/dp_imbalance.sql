@@ -3,7 +3,7 @@
 -- family   = "capacity"
 -- needs    = { decode = ["running", "time"], prefill = [], event = [], run = ["server"] }
 -- enough   = { decode = 20 }
--- applies  = "run IN (SELECT run FROM decode WHERE regexp_matches(coalesce(rank, ''), 'DP[0-9]+|^0*[1-9][0-9]*$'))"
+-- applies  = "run IN (SELECT run FROM (SELECT DISTINCT run, rank FROM decode) WHERE regexp_matches(coalesce(rank, ''), 'DP[0-9]+|^0*[1-9][0-9]*$'))"
 -- enable   = "keep the decode lines of all ranks for some minutes"
 -- why      = "With data-parallel attention all ranks take each step together: the rank with the most requests sets its time, and what queues there could run on another rank at no cost."
 -- fix      = [
@@ -32,6 +32,7 @@ WITH spoken AS (
         SELECT run, source, line, time, CASE WHEN regexp_matches(rank, 'DP[0-9]+') THEN regexp_extract(rank, 'DP[0-9]+') WHEN regexp_matches(rank, '^[0-9]+$') THEN rank END AS replica,
             running, coalesce(queued, 0) + coalesce(preallocated, 0) AS queued
         FROM decode WHERE complete AND running IS NOT NULL AND time IS NOT NULL
+            AND run IN (SELECT run FROM (SELECT DISTINCT run, rank FROM decode) WHERE regexp_matches(rank, 'DP[0-9]+|^[0-9]+$'))
     ) WHERE replica IS NOT NULL
 ),
 -- Windows in which every busy rank speaks: two of its intervals, at least some seconds.

@@ -28,10 +28,13 @@
 
 -- A benchmark's figure stands for its whole output. Simulated or adaptive speculation is low on
 -- purpose: that is another rule.
-WITH sample AS (
+WITH dead AS (
+    SELECT run FROM commit_sample GROUP BY run HAVING sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) <= $floor
+),
+sample AS (
     SELECT s.*, coalesce(s.steps, 1) AS weight
     FROM commit_sample s
-    WHERE s.run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))
+    WHERE s.run IN (FROM dead) AND s.run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))
 ),
 summed AS (
     SELECT run, sum(weight) AS steps, count(*) AS samples, mode(kind) AS kind,

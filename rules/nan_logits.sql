@@ -41,10 +41,10 @@ dummy AS (
 -- Cache hits of the prompts right before, by the same rank if it says so.
 hit AS (
     SELECT s.run, avg((f.cached_tokens > 0)::INTEGER) AS cached_share, count(f.line) AS prompts
-    FROM said s ASOF JOIN (SELECT run, source, line, cached_tokens FROM prefill) f ON f.run = s.run AND f.source = s.source AND f.line < s.line
+    FROM said s ASOF JOIN (SELECT run, source, line, cached_tokens FROM prefill WHERE run IN (SELECT run FROM said)) f ON f.run = s.run AND f.source = s.source AND f.line < s.line
     GROUP BY s.run
 ),
-usual AS (SELECT run, avg((cached_tokens > 0)::INTEGER) AS cached_share, count(*) AS prompts FROM prefill GROUP BY run),
+usual AS (SELECT run, avg((cached_tokens > 0)::INTEGER) AS cached_share, count(*) AS prompts FROM prefill WHERE run IN (SELECT run FROM said) GROUP BY run),
 summed AS (
     SELECT run, count(*) AS messages, sum(value)::BIGINT AS passes, string_agg(DISTINCT rank, ', ' ORDER BY rank) AS ranks, count(DISTINCT rank) AS number,
         arg_min(text, (source, line)) AS text, min(time) AS first_time, min(line) AS first_line, arg_min(source, line) AS first_source,

@@ -33,26 +33,34 @@ WITH retraction AS (
     FROM event WHERE kind = 'retraction' GROUP BY run, source
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY source) = 1
 ),
-sided AS (
-    SELECT d.run, coalesce(d.rank, '') AS rank, d.source, d.line, d.time, d.running, d.tokens_per_s / d.running AS speed, d.step_ms, d.graph, d.ctx_len,
-        greatest(d.usage, d.swa_usage, d.state_usage) AS usage, d.line > r.line AS late, r.line AS retraction_line, r.time AS retracted,
-        row_number() OVER (PARTITION BY d.run, coalesce(d.rank, ''), d.line > r.line ORDER BY CASE WHEN d.line > r.line THEN d.line ELSE -d.line END) AS nth
+sided AS NOT MATERIALIZED (
+    SELECT d.run, d.rank, d.source, d.line, d.time, d.running, d.tokens_per_s / d.running AS speed, d.step_ms, d.graph, d.ctx_len,
+        greatest(d.usage, d.swa_usage, d.state_usage) AS usage, d.line > r.line AS late, r.line AS retraction_line, r.time AS retracted
     FROM decode d JOIN retraction r ON r.run = d.run AND r.source = d.source
     WHERE d.complete AND d.running > 0 AND d.tokens_per_s > 0 AND NOT d.after_prefill AND NOT coalesce(d.prompt_tokens_per_s > 0.1 * d.tokens_per_s, false)
         AND (d.line > r.line OR d.usable)
 ),
+eve AS (
+    SELECT run, rank, unnest(arg_max({'speed': speed, 'running': running, 'step_ms': step_ms, 'ctx_len': ctx_len, 'usage': usage, 'source': source, 'line': line}, line, $before), recursive := true)
+    FROM sided WHERE NOT late GROUP BY run, rank
+),
 before AS (
     SELECT run, rank, count(*) AS rows, median(speed) AS speed, median(running) AS running, median(step_ms) AS step_ms, median(ctx_len) AS ctx_len, max(usage) AS usage,
         arg_max(cite(source, line), line) AS place
-    FROM sided WHERE NOT late AND nth <= $before GROUP BY run, rank HAVING count(*) >= $least_before
+    FROM eve GROUP BY run, rank HAVING count(*) >= $least_before
+),
+slow AS (  -- hardly any line is as fast as before
+    SELECT s.run, s.rank FROM sided s JOIN before b ON b.run = s.run AND b.rank IS NOT DISTINCT FROM s.rank
+    WHERE s.late AND s.running >= $running * b.running
+    GROUP BY s.run, s.rank HAVING count(*) >= $after AND avg((s.speed > $back * b.speed)::INTEGER) <= $recovered
 ),
 after AS (
     SELECT s.run, s.rank, any_value(b.speed) AS speed_before, any_value(b.running) AS running_before, any_value(b.step_ms) AS step_before, any_value(b.ctx_len) AS ctx_before, any_value(b.usage) AS usage, any_value(b.place) AS place,
         count(*) AS rows, median(s.speed) AS speed, median(s.running) AS running, median(s.step_ms) AS step_ms, median(s.ctx_len) AS ctx_len,
-        avg((s.speed > $back * b.speed)::INTEGER) AS recovered, avg((s.graph IS NOT DISTINCT FROM false)::INTEGER) AS without_graph,
+        avg((s.graph IS NOT DISTINCT FROM false)::INTEGER) AS without_graph,
         epoch(max(s.time)) - epoch(any_value(s.retracted)) AS seconds, any_value(s.retracted) AS retracted, any_value(s.source) AS source, any_value(s.retraction_line) AS line,
         arg_min(cite(s.source, s.line), s.line, 5) AS slow_lines, arg_max(cite(s.source, s.line), s.line) AS last_line
-    FROM sided s JOIN before b USING (run, rank)
+    FROM sided s JOIN slow w ON w.run = s.run AND w.rank IS NOT DISTINCT FROM s.rank JOIN before b ON b.run = s.run AND b.rank IS NOT DISTINCT FROM s.rank
     WHERE s.late AND s.running >= $running * b.running
     GROUP BY s.run, s.rank
 )
@@ -65,7 +73,7 @@ SELECT
     speed_before, speed AS speed_after, running_before, running AS running_after, step_before AS step_before_ms, step_ms AS step_after_ms, usage AS usage_before, seconds, rows AS lines_after,
     [place, cite(source, line), slow_lines[5], last_line] AS lines
 FROM after a
-WHERE speed < speed_before / $fall AND rows >= $after AND (seconds >= $seconds OR rows >= 3 * $after)
-    AND recovered <= $recovered AND without_graph < 0.5
+WHERE speed < speed_before / $fall AND (seconds >= $seconds OR rows >= 3 * $after)
+    AND without_graph < 0.5
     AND NOT coalesce(ctx_len > 2 * ctx_before, false)  -- a step that grows with its context
-QUALIFY row_number() OVER (PARTITION BY a.run ORDER BY speed / speed_before, rank) = 1
+QUALIFY row_number() OVER (PARTITION BY a.run ORDER BY speed / speed_before, rank::VARCHAR) = 1

@@ -41,10 +41,14 @@ WITH lost AS (
     SELECT run, source, line, time, rank, detail, 'transfer' FROM event
     WHERE kind = 'transfer_failed' AND NOT regexp_matches(detail, '(?i)abort(?:ed)? by|AbortReq|client|cancel')
 ),
-beat AS (
+beat AS NOT MATERIALIZED (
     SELECT run, source, line, time FROM decode WHERE NOT coalesce(running > 0 AND tokens_per_s = 0, false) UNION ALL SELECT run, source, line, time FROM prefill
 ),
-served AS (SELECT run, max(time) AS time, arg_max(source, (time, source, line)) AS source, arg_max(line, (time, source, line)) AS line FROM beat GROUP BY run),
+latest AS (SELECT run, max(time) AS time FROM beat WHERE run IN (SELECT run FROM lost) GROUP BY run),
+served AS (
+    SELECT b.run, any_value(l.time) AS time, arg_max(b.source, (b.time, b.source, b.line)) AS source, arg_max(b.line, (b.time, b.source, b.line)) AS line
+    FROM beat b JOIN latest l ON l.run = b.run AND (b.time = l.time OR b.time IS NULL) GROUP BY b.run
+),
 -- Nobody was served any more: transfers may fail for one request, the rest must be the end.
 final AS (
     SELECT l.*, s.time AS served_time, s.source AS served_source, s.line AS served_line,

@@ -26,13 +26,27 @@
 -- reports  = ["sgl-project/sglang#32549", "sgl-project/sglang#31395", "sgl-project/sglang#39717"]
 -- params   = { batches = 8, slower = 10.0, step_ms = 500.0, freeze_s = 5.0, times = 3, share = 0.25, long_s = 120.0, clean_ms = 200.0, ramp_s = 60.0, rest_s = 20.0, pressed = 0.5, long_prompt = 2000 }
 
+-- What decoding waited for ends with a slow line, or with the log.
+WITH report AS NOT MATERIALIZED (
+    SELECT run, source, rank, line, time, step_ms FROM decode WHERE complete AND prompt_tokens_per_s IS NULL
+),
+batch AS (
+    FROM prefill WHERE time IS NOT NULL AND running IS NOT NULL AND coalesce(bootstrapping, inflight) IS NULL
+),
+waiting AS (
+    SELECT run FROM report WHERE step_ms >= $step_ms
+    UNION
+    SELECT b.run FROM batch b LEFT JOIN (SELECT run, source, rank, max(line) AS line FROM report GROUP BY run, source, rank) d
+        ON d.run = b.run AND d.source = b.source AND d.rank IS NOT DISTINCT FROM b.rank
+    WHERE b.running > 0 AND b.line > coalesce(d.line, 0) GROUP BY b.run, b.source, b.rank HAVING count(*) >= $batches
+),
 -- Every prompt batch with the decode line that comes next: those of one next line are a stretch.
-WITH prompt AS (
+prompt AS (
     SELECT p.run, coalesce(p.rank, '') AS rank, p.source, p.line, p.time, p.running, p.queued, p.new_tokens, p.pending_tokens, coalesce(d.line, 9000000000) AS next_line, d.time AS next_time, d.step_ms
-    FROM prefill p
-    ASOF LEFT JOIN (SELECT run, source, coalesce(rank, '') AS rank, line, time, step_ms FROM decode WHERE complete AND prompt_tokens_per_s IS NULL) d
+    FROM batch p
+    ASOF LEFT JOIN (SELECT * REPLACE (coalesce(rank, '') AS rank) FROM report WHERE run IN (FROM waiting)) d
         ON d.run = p.run AND d.source = p.source AND d.rank = coalesce(p.rank, '') AND d.line >= p.line
-    WHERE p.time IS NOT NULL AND p.running IS NOT NULL AND coalesce(p.bootstrapping, p.inflight) IS NULL
+    WHERE p.run IN (FROM waiting)
 ),
 dense AS (
     SELECT run, rank, source, next_line FROM prompt GROUP BY ALL HAVING count(*) FILTER (running > 0) >= $batches
@@ -55,11 +69,11 @@ stretch AS (
 busy AS (  -- seconds in which anything was said
     SELECT run, 10 * count(DISTINCT ten) AS busy_s FROM (
         SELECT run, floor(epoch(time) / 10) AS ten FROM decode WHERE running > 0 UNION ALL SELECT run, floor(epoch(time) / 10) FROM prefill
-    ) GROUP BY run
+    ) WHERE run IN (FROM waiting) GROUP BY run
 ),
 clean AS (
     SELECT run, CASE WHEN count(*) >= 3 THEN median(step_ms) ELSE $clean_ms END AS clean_ms, count(*) AS lines
-    FROM decode WHERE usable AND NOT after_prefill AND step_ms > 0 GROUP BY run
+    FROM decode WHERE usable AND NOT after_prefill AND step_ms > 0 AND run IN (FROM waiting) GROUP BY run
 ),
 -- How many steps lie between two lines, from lines without prompts; without any the server's word.
 paced AS (

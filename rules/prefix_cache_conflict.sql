@@ -30,7 +30,8 @@ WITH off AS (
     WHERE (key ILIKE '%disable_radix_cache' AND value ILIKE 'true') OR (key ILIKE '%enable_prefix_caching' AND value ILIKE 'false')
 ),
 pool AS (
-    SELECT run, max(usage) AS usage FROM (SELECT run, usage FROM decode UNION ALL SELECT run, usage FROM prefill) GROUP BY run
+    SELECT run, max(usage) AS usage FROM (SELECT run, usage FROM decode UNION ALL SELECT run, usage FROM prefill)
+    WHERE run IN (SELECT run FROM baseline UNION SELECT against FROM baseline) GROUP BY run
 ),
 -- How much of the prompts came from the cache, by what the run shows of it.
 cached AS (
@@ -58,6 +59,10 @@ collapsed AS (
 ),
 -- The commit length of a text, and how much of its prompt was cached: of requests, or of decode lines
 -- that one prompt alone stands before.
+mixed AS (  -- with enough prompts of either kind
+    SELECT run FROM prefill WHERE new_requests = 1 GROUP BY run
+    HAVING count(*) FILTER (cached_tokens >= $hit * (cached_tokens + new_tokens)) >= $each AND count(*) FILTER (cached_tokens <= $cold * (cached_tokens + new_tokens)) >= $each
+),
 text AS (
     SELECT run, 'request' AS kind, cached_tokens AS cached, prompt_tokens AS prompt, commit_len, coalesce(temperature, -1) AS temperature,
         cite(source, line) AS place
@@ -65,10 +70,10 @@ text AS (
     UNION ALL
     SELECT d.run, 'decode', any_value(f.cached_tokens), any_value(f.cached_tokens + f.new_tokens), avg(d.accept_len), -1, cite(any_value(d.source),
         min(d.line))
-    FROM decode d
-    ASOF JOIN (SELECT run, source, coalesce(rank, '') AS rank_key, line, new_requests, new_tokens, cached_tokens FROM prefill) f
+    FROM (FROM decode WHERE usable AND accept_len IS NOT NULL AND running = 1 AND run IN (FROM mixed)) d
+    ASOF JOIN (SELECT run, source, coalesce(rank, '') AS rank_key, line, new_requests, new_tokens, cached_tokens FROM prefill WHERE run IN (FROM mixed)) f
         ON f.run = d.run AND f.source = d.source AND f.rank_key = coalesce(d.rank, '') AND f.line <= d.line
-    WHERE d.usable AND d.accept_len IS NOT NULL AND d.running = 1 AND f.new_requests = 1
+    WHERE f.new_requests = 1
     GROUP BY d.run, d.source, f.rank_key, f.line HAVING count(*) >= 2
 ),
 cell AS (

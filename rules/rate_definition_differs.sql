@@ -11,19 +11,22 @@
 -- ]
 -- reports  = ["sgl-project/sglang#23530", "sgl-project/sglang#11572", "vllm-project/vllm#17908"]
 
-WITH sample AS (
+WITH pair AS (
+    SELECT p.run, p.against FROM peer p JOIN run a ON a.run = p.run JOIN run b ON b.run = p.against
+    WHERE a.rate_formula IN ('commit_per_proposed', 'commit_per_step') AND b.rate_formula = 'drafts_per_proposed'
+),
+sample AS (
     SELECT run, arg_min(cite(source, line), line) AS place, median(accept_rate) AS accept_rate, median(accept_len) AS accept_len
-    FROM decode WHERE usable AND accept_rate IS NOT NULL GROUP BY run
+    FROM decode WHERE usable AND accept_rate IS NOT NULL AND run IN (SELECT run FROM pair UNION SELECT against FROM pair) GROUP BY run
 )
 SELECT
     a.run, b.run AS against,
     format('its accept rate counts the bonus token (median {:.2f} at accept length {:.2f}), that of {} does not ({:.2f} at {:.2f}): compare accept lengths, not rates',
         sa.accept_rate, sa.accept_len, b.run, sb.accept_rate, sb.accept_len) AS message,
     sa.accept_rate, sb.accept_rate AS other_accept_rate, a.rate_formula AS formula, b.rate_formula AS other_formula, [sa.place, sb.place] AS lines
-FROM run a
-JOIN peer p ON p.run = a.run
+FROM pair p
+JOIN run a ON a.run = p.run
 JOIN run b ON b.run = p.against
 JOIN sample sa ON sa.run = a.run
 JOIN sample sb ON sb.run = b.run
-WHERE a.rate_formula IN ('commit_per_proposed', 'commit_per_step') AND b.rate_formula = 'drafts_per_proposed'
 QUALIFY row_number() OVER (PARTITION BY a.run ORDER BY b.run) = 1

@@ -42,21 +42,11 @@ retraction AS (
     SELECT * FROM printed
     QUALIFY dense_rank() OVER (PARTITION BY run ORDER BY of_rank DESC, rank_key) = 1
 ),
--- How full the pool was: the lines next to the retraction, which lowers it.
-usage_line AS (
-    SELECT run, source, line, greatest(usage, swa_usage, state_usage) AS usage, queued FROM decode
-    UNION ALL
-    SELECT run, source, line, greatest(usage, swa_usage, state_usage), queued FROM prefill
-),
-seen AS (
-    SELECT r.*, u.usage AS used, u.queued
-    FROM retraction r ASOF LEFT JOIN usage_line u ON u.run = r.run AND u.source = r.source AND u.line <= r.line
-),
 -- Retractions that follow each other closely are one episode.
 parted AS (
     SELECT *, sum(CASE WHEN apart THEN 1 ELSE 0 END) OVER (PARTITION BY run ORDER BY time, source, line) AS episode
     FROM (SELECT *, coalesce(epoch(time) - epoch(lag(time) OVER (PARTITION BY run ORDER BY time, source, line)) > $gap_s, true) AS apart
-          FROM seen WHERE time IS NOT NULL)
+          FROM retraction WHERE time IS NOT NULL)
 ),
 episode AS (
     SELECT run, episode, sum(times) AS retractions,
@@ -72,14 +62,30 @@ finished AS (
 -- All retractions where they are many among what was finished, else those of the dense episodes.
 counted AS (
     SELECT s.run, coalesce(sum(s.requests) > $share_of_finished * any_value(f.requests) AND any_value(f.requests) >= 20, false) AS many
-    FROM seen s LEFT JOIN finished f ON f.run = s.run GROUP BY s.run
+    FROM retraction s LEFT JOIN finished f ON f.run = s.run GROUP BY s.run
 ),
 storm AS (
-    SELECT s.* FROM seen s JOIN counted c USING (run)
+    SELECT s.* FROM retraction s JOIN counted c USING (run)
     WHERE c.many OR EXISTS (
         FROM parted p JOIN episode e ON e.run = p.run AND e.episode = p.episode
         WHERE e.dense AND p.run = s.run AND p.source = s.source AND p.line = s.line
     )
+),
+-- How full the pool was: the lines next to the retraction, which lowers it. A pool that never was
+-- full is looked at no further.
+usage_line AS NOT MATERIALIZED (
+    SELECT run, source, line, greatest(usage, swa_usage, state_usage) AS usage, queued FROM decode
+    UNION ALL
+    SELECT run, source, line, greatest(usage, swa_usage, state_usage), queued FROM prefill
+),
+pressed AS (
+    SELECT run FROM usage_line WHERE usage >= $usage AND run IN (SELECT run FROM storm) GROUP BY run
+    UNION
+    SELECT run FROM storm GROUP BY run HAVING median(ratio) >= $ratio
+),
+seen AS (
+    SELECT r.*, u.usage AS used, u.queued
+    FROM (FROM storm WHERE run IN (FROM pressed)) r ASOF LEFT JOIN (FROM usage_line WHERE run IN (FROM pressed)) u ON u.run = r.run AND u.source = r.source AND u.line <= r.line
 ),
 dense AS (
     SELECT run, count(*) AS episodes, sum(span_s) AS span_s, sum(retractions)::BIGINT AS retractions
@@ -91,7 +97,7 @@ summed AS (
         median(ratio) AS ratio, arg_min(queued, (source, line)) AS queued_first, arg_max(queued, (source, line)) AS queued_last,
         sum(TRY_CAST(detail AS BIGINT))::BIGINT AS tokens_freed,
         arg_min(cite(source, line), line, 4) AS lines
-    FROM storm GROUP BY run
+    FROM seen GROUP BY run
 )
 SELECT
     s.run,

@@ -26,18 +26,23 @@
 -- reports  = ["sgl-project/sglang#34290", "sgl-project/sglang#33199"]
 -- params   = { lines = 10, pinned = 0.8, usage = 0.5, state_usage = 0.9 }
 
-WITH queued AS (
-    SELECT run, coalesce(rank, '') AS rank, source, line, running, queued, usage, greatest(usage, swa_usage) AS full, state_usage,
-        max(running) OVER (PARTITION BY run, coalesce(rank, '')) AS most
-    FROM decode WHERE complete AND running > 0 AND queued > 0
+WITH size AS (
+    SELECT run, rank, running, count(*) AS rows FROM decode WHERE complete AND running > 0 AND queued > 0 GROUP BY run, rank, running
+),
+held AS (  -- at one size
+    SELECT run, rank, most FROM (SELECT *, max(running) OVER (PARTITION BY run, rank) AS most FROM size) GROUP BY run, rank, most
+    HAVING sum(rows) FILTER (running >= most - 1) >= $lines AND sum(rows) FILTER (running >= most - 1) >= $pinned * sum(rows)
+),
+queued AS (
+    SELECT d.run, coalesce(d.rank, '') AS rank, d.source, d.line, d.running, d.queued, greatest(d.usage, d.swa_usage) AS full, d.state_usage, h.most
+    FROM decode d JOIN held h ON h.run = d.run AND h.rank IS NOT DISTINCT FROM d.rank WHERE d.complete AND d.running > 0 AND d.queued > 0
 ),
 pinned AS (
     SELECT run, rank, any_value(most) AS most, count(*) AS lines, count(*) FILTER (running >= most - 1) AS at_limit,
         median("full") AS usage, median(state_usage) AS state_usage, arg_min(queued, line) AS queued_first, arg_max(queued, line) AS queued_last, max(queued) AS queued_most,
         [arg_min(cite(source, line), line), arg_max(cite(source, line), {'q': queued, 'l': line})] AS proof
     FROM queued GROUP BY run, rank
-    HAVING count(*) FILTER (running >= most - 1) >= $lines AND count(*) FILTER (running >= most - 1) >= $pinned * count(*)
-        AND median("full") < $usage AND NOT coalesce(median(state_usage) >= $state_usage, false) AND max(queued) >= 2
+    HAVING median("full") < $usage AND NOT coalesce(median(state_usage) >= $state_usage, false) AND max(queued) >= 2
 ),
 argument AS (
     SELECT run, arg_max(TRY_CAST(value AS DOUBLE), line) FILTER (key IN ('max_running_requests', 'max_num_seqs')) AS asked,

@@ -29,7 +29,7 @@
 
 -- Every report and every prompt. A window of vLLM in which requests ran and not one token came of
 -- them is no progress.
-WITH beat AS (
+WITH spoken AS NOT MATERIALIZED (
     SELECT run, coalesce(rank, '') AS rank, source, line, time, 'decode' AS kind, running, tokens, usage, ctx_len,
         NOT (coalesce(running > 0, false) AND tokens_per_s = 0 AND coalesce(prompt_tokens_per_s, 0) = 0) AS progress
     FROM decode WHERE time IS NOT NULL
@@ -37,6 +37,31 @@ WITH beat AS (
     SELECT run, coalesce(rank, ''), source, line, time, 'prefill', coalesce(running, 0) + coalesce(new_requests, 0), NULL, usage, NULL, true
     FROM prefill WHERE time IS NOT NULL
 ),
+-- Who noticed, and when.
+witness AS (
+    SELECT run, source, line, time, rank, CASE
+            WHEN regexp_matches(name, '(?i)watchdog') THEN 'watchdog' WHEN name = 'Health check failed' THEN 'health check' WHEN kind = 'wait' THEN 'wait' END AS what, value, TRY_CAST(detail AS TIME) AS heartbeat
+    FROM event WHERE kind = 'wait' OR (kind = 'life' AND regexp_matches(name, '(?i)watchdog|Health check failed'))
+    UNION ALL
+    SELECT run, source, line, time, rank, CASE WHEN type = 'collective operation timeout' THEN 'collective timeout' ELSE 'call timeout' END,
+        TRY_CAST(regexp_extract(message, 'ran for ([0-9]+) milliseconds', 1) AS DOUBLE) / 1000, NULL
+    FROM problem WHERE NOT at_start AND (type = 'collective operation timeout' OR regexp_matches(message, 'RPC call to \w+ timed out'))
+),
+-- Most runs have no witness at their end, no window without a token and no silence as long as a
+-- stall, which would hold a whole slot of half its length.
+slot AS (
+    SELECT run, epoch_us(time) // (500000 * greatest(1, $stall_s, $stall_intervals))::BIGINT AS slot, max(CASE WHEN progress THEN time END) AS time, bool_and(progress) AS progress
+    FROM spoken GROUP BY run, slot
+),
+lived AS (
+    SELECT run, max(time) AS until, count(*) <= max(slot) - min(slot) OR NOT bool_and(progress) AS silent FROM slot GROUP BY run
+),
+concerned AS (
+    SELECT run FROM lived WHERE silent
+    UNION
+    SELECT w.run FROM witness w LEFT JOIN lived l USING (run) WHERE coalesce(w.time >= l.until, true)
+),
+beat AS (FROM spoken WHERE run IN (FROM concerned)),
 spaced AS (
     SELECT *, epoch(lead(time) OVER own - time) AS gap_s, lead(kind) OVER own AS next_kind, lead(running) OVER own AS next_running,
         lead(tokens) OVER own AS next_tokens, lead(source) OVER own AS next_source, lead(line) OVER own AS next_line, lead(time) OVER own AS next_time,
@@ -67,16 +92,6 @@ frozen AS (
     FROM beat b LEFT JOIN last l USING (run)
     WHERE NOT b.progress AND coalesce(b.time > l.last.time, true) GROUP BY b.run
 ),
--- Who noticed, and when.
-witness AS (
-    SELECT run, source, line, time, rank, CASE
-            WHEN regexp_matches(name, '(?i)watchdog') THEN 'watchdog' WHEN name = 'Health check failed' THEN 'health check' WHEN kind = 'wait' THEN 'wait' END AS what, value, TRY_CAST(detail AS TIME) AS heartbeat
-    FROM event WHERE kind = 'wait' OR (kind = 'life' AND regexp_matches(name, '(?i)watchdog|Health check failed'))
-    UNION ALL
-    SELECT run, source, line, time, rank, CASE WHEN type = 'collective operation timeout' THEN 'collective timeout' ELSE 'call timeout' END,
-        TRY_CAST(regexp_extract(message, 'ran for ([0-9]+) milliseconds', 1) AS DOUBLE) / 1000, NULL
-    FROM problem WHERE NOT at_start AND (type = 'collective operation timeout' OR regexp_matches(message, 'RPC call to \w+ timed out'))
-),
 after AS (
     SELECT w.* FROM witness w LEFT JOIN last l USING (run)
     WHERE l.last IS NULL OR w.time > l.last.time OR (w.time IS NULL OR w.time = l.last.time) AND w.source = l.last.source AND w.line > l.last.line
@@ -88,7 +103,6 @@ noticed AS (
         count(DISTINCT rank) AS ranks, string_agg(DISTINCT rank, ', ' ORDER BY rank) AS who, min(heartbeat) AS heartbeat
     FROM after GROUP BY run
 ),
-ready AS (SELECT run, min(line) AS line FROM event WHERE kind = 'ready' GROUP BY run),
 -- Something else came first: an exception that kills, or somebody who stopped the server.
 earlier AS (
     SELECT p.run FROM problem p LEFT JOIN noticed n USING (run)

@@ -33,24 +33,25 @@ WITH drafter AS (
         SELECT run, source, line, coalesce('draft model ' || detail, 'a draft model') FROM event WHERE kind = 'weights' AND name ILIKE 'draft%'
     ) GROUP BY run
 ),
+accepting AS (
+    SELECT run FROM decode WHERE accept_len IS NOT NULL
+    UNION SELECT run FROM acceptance
+    UNION SELECT run FROM request WHERE verify_steps > 0 OR accept_len > 0
+),
+idle AS (SELECT run FROM drafter WHERE run NOT IN (FROM accepting)),
 work AS (
     SELECT run, sum(lines) AS lines, sum(tokens) AS tokens, first_few(flatten(list(places))) AS places FROM (
         SELECT run, count(*) AS lines, 0 AS tokens, arg_min(cite(source, line), line, 4) AS places
-        FROM decode WHERE usable GROUP BY run
+        FROM decode WHERE usable AND run IN (FROM idle) GROUP BY run
         UNION ALL
         SELECT run, count(*), coalesce(sum(completion_tokens), 0), arg_min(cite(source, line), line, 4)
         -- `usage` alone never counts drafts, and an answer of one token comes from prefill
         FROM request WHERE completion_tokens > 1 AND (e2e_s IS NOT NULL OR tokens_per_s IS NOT NULL) GROUP BY run
     ) GROUP BY run
-),
-accepting AS (
-    SELECT run FROM decode WHERE accept_len IS NOT NULL
-    UNION SELECT run FROM acceptance
-    UNION SELECT run FROM request WHERE verify_steps > 0 OR accept_len > 0
 )
 SELECT
     d.run,
     format('{} is there, but none of {} serving lines reports an acceptance', d.what, w.lines) AS message,
     w.lines AS serving_lines, w.tokens AS tokens, list_concat([cite(d.source, d.line)], w.places)[:4] AS lines
 FROM drafter d JOIN work w USING (run)
-WHERE (w.lines >= $lines OR w.tokens >= $tokens) AND d.run NOT IN (SELECT run FROM accepting)
+WHERE (w.lines >= $lines OR w.tokens >= $tokens) AND d.run IN (FROM idle)

@@ -11,10 +11,15 @@
 -- ]
 -- params   = { ratio = 2.0, hold = 0.7, per_length = 5 }
 
-WITH bin AS (
+-- Bins that are 8x apart come from contexts that are at least 4x apart.
+WITH extent AS (
+    SELECT run, min(ctx_len) AS low, max(ctx_len) AS high FROM commit_sample WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0
+        AND run IN (SELECT run FROM peer) GROUP BY run HAVING max(ctx_len) >= 4 * min(ctx_len)
+),
+bin AS (
     SELECT run, round(2 * ln(ctx_len)) AS bin, median(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, count(*) AS rows,
         arg_min(cite(source, line), line) AS place
-    FROM commit_sample WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0
+    FROM commit_sample JOIN extent USING (run) WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0
     GROUP BY run, bin HAVING count(*) >= $per_length
 ),
 compared AS (

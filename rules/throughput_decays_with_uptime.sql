@@ -28,30 +28,37 @@
 
 -- The speed of a step, whatever the acceptance: running x C / throughput, or without C the time of a
 -- token. A cell is a rank's batch and context (of vLLM what the pool holds a request).
-WITH line AS (
+WITH line AS NOT MATERIALIZED (
     SELECT run, source, line, time, coalesce(rank, '') AS rank, round(ln(running) / ln(1.1)) AS running,
         round(ln(greatest(coalesce(ctx_len, 10000 * usage / running), 1)) / ln(1.15)) AS length, ln(coalesce(step_ms, 1000 * running / tokens_per_s)) AS cost, usage
     FROM decode
     WHERE usable AND NOT after_prefill AND time IS NOT NULL AND coalesce(graph, true) AND NOT coalesce(prompt_tokens_per_s > 0.1 * tokens_per_s, false)
+        AND run IN (SELECT run FROM run WHERE ended - started >= INTERVAL 30 MINUTE)
         AND run NOT IN (SELECT run FROM event WHERE kind IN ('adaptive', 'simulated'))
         AND (step_ms IS NOT NULL OR run IN (SELECT run FROM run WHERE NOT speculates))
 ),
 lived AS (
     SELECT run, min(time) AS since, epoch(max(time)) - epoch(min(time)) AS span_s FROM line GROUP BY run
 ),
-placed AS (
+placed AS NOT MATERIALIZED (
     SELECT l.*, least(4, 1 + floor(4 * (epoch(l.time) - epoch(v.since)) / v.span_s)) AS quarter
     FROM line l JOIN lived v USING (run) WHERE v.span_s >= 60 * $minutes
 ),
 -- Only cells that were seen in all quarters, each quarter with the same weight: what came late
 -- must not be measured against itself.
+part AS (
+    SELECT run, rank, running, length, quarter, avg(cost) AS cost, count(*) AS rows FROM placed GROUP BY ALL
+),
 cell AS (
-    SELECT run, rank, running, length, avg(cost) AS cost
-    FROM (SELECT run, rank, running, length, quarter, avg(cost) AS cost FROM placed GROUP BY ALL)
-    GROUP BY run, rank, running, length HAVING count(*) = 4
+    SELECT run, rank, running, length, avg(cost) AS cost FROM part GROUP BY run, rank, running, length HAVING count(*) = 4
+),
+rising AS (  -- by the levels of the quarters alone
+    SELECT run FROM (
+        SELECT run, quarter, sum(p.rows) AS rows, sum(p.rows * (p.cost - c.cost)) / sum(p.rows) AS level FROM part p JOIN cell c USING (run, rank, running, length) GROUP BY run, quarter)
+    GROUP BY run HAVING count(*) = 4 AND min(rows) >= $per_quarter AND exp(arg_max(level, quarter) - arg_min(level, quarter)) >= 0.999 * $rise
 ),
 relative AS (
-    SELECT p.*, p.cost - c.cost AS excess FROM placed p JOIN cell c USING (run, rank, running, length)
+    SELECT p.*, p.cost - c.cost AS excess FROM placed p JOIN cell c USING (run, rank, running, length) WHERE p.run IN (FROM rising)
 ),
 quartered AS (
     SELECT run, quarter, count(*) AS rows, avg(excess) AS level, coalesce(var_samp(excess), 0) / count(*) AS variance, median(usage) AS usage,

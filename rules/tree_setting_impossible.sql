@@ -64,7 +64,7 @@ broken AS (  -- torch.topk over too few candidates, or a kernel that read past a
 accepted AS (
     SELECT run, sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(coalesce(steps, 1)) AS steps, arg_min(cite(source,
         line), line, 2) AS lines
-    FROM commit_sample GROUP BY run
+    FROM commit_sample WHERE run IN (SELECT run FROM tree WHERE top_k > 1 AND page_size > 1) GROUP BY run
 ),
 found AS (
     SELECT r.run, format('the server refuses a tree here: {}', left(r.message, 200)) AS message, CASE WHEN r.fatal THEN 'critical'

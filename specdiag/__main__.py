@@ -1,5 +1,5 @@
 """`python -m specdiag` is the `specdiag` command."""
 
-from specdiag.cli import main
+from specdiag.cli import run
 
-main()
+run()

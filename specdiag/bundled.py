@@ -8,22 +8,22 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-_PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parent
 # A wheel carries both folders inside the package; in a checkout they stand beside it.
-_HOME = next(folder for folder in (_PACKAGE, _PACKAGE.parent) if (folder / "rules").is_dir())
+_HOME = next(folder for folder in (PACKAGE, PACKAGE.parent) if (folder / "rules").is_dir())
 
 PARSERS = _HOME / "parsers"
 RULES = _HOME / "rules"
-SCHEMA = _PACKAGE / "schema.sql"
-DERIVE = _PACKAGE / "derive"
-SAVED = _PACKAGE / "saved.sql"
-PUBLISHED = _PACKAGE / "published.csv"
-WORDS = _PACKAGE / "words.sql"
-REPLAY = _PACKAGE / "replay.sql"
-IDENTITIES = _PACKAGE / "identities"
-FACTS = _PACKAGE / "facts"
-SMOKE = _PACKAGE / "smoke.sql"
-FIGURES = _PACKAGE / "figures"
+SCHEMA = PACKAGE / "schema.sql"
+DERIVE = PACKAGE / "derive"
+SAVED = PACKAGE / "saved.sql"
+PUBLISHED = PACKAGE / "published.csv"
+WORDS = PACKAGE / "words.sql"
+REPLAY = PACKAGE / "replay.sql"
+IDENTITIES = PACKAGE / "identities"
+FACTS = PACKAGE / "facts"
+SMOKE = PACKAGE / "smoke.sql"
+FIGURES = PACKAGE / "figures"
 
 
 def header(sql: str) -> dict[str, Any]:

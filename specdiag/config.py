@@ -6,6 +6,9 @@ parsers = ["my-parsers"]
 require = ["depth_contradicts_commit"]
 select  = ["tree", "trace"]
 ignore  = ["tree_buys_nothing"]
+threads = 2
+memory  = "1GB"
+cache   = false
 [params.step_time_superlinear]
 exponent = 1.5
 [[suppress]]
@@ -26,6 +29,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from specdiag import means
 from specdiag.errors import SpecdiagError, nearest
 
 FILES = ("specdiag.toml", "pyproject.toml")
@@ -36,6 +40,8 @@ KEYS: dict[str, tuple[type, str]] = {
     "select": (list, "list of names"), "ignore": (list, "list of names"),
     "params": (dict, "table"), "suppress": (list, "list of tables: [[suppress]]"),
     "assert": (list, "list of tables: [[assert]]"), "preset": (str, "string"),
+    "threads": (int, "whole number"), "memory": (str, "string"),
+    "cache": (bool, "yes or no: true or false"),
 }  # fmt: skip
 ENTRY = ("rule", "run", "reason", "until")  # keys of [[suppress]]
 _ENTRY = re.compile(r"\s*\[\[\s*(?:tool\s*\.\s*specdiag\s*\.\s*)?suppress\s*\]\]")
@@ -69,6 +75,9 @@ class Config:
     suppress: list[Suppression] = field(default_factory=list)
     asserts: list[dict[str, Any]] = field(default_factory=list)  # as they stand in the file
     preset: str | None = None
+    threads: int | None = None
+    memory: str = ""  # as DuckDB reads it; empty for what it takes
+    cache: bool = True  # of files that were parsed
 
 
 def load(path: Path | None) -> Config:
@@ -101,6 +110,9 @@ def load(path: Path | None) -> Config:
         suppress=_suppressions(data.get("suppress", []), text, found),
         asserts=data.get("assert", []),
         preset=data.get("preset"),
+        threads=means.threads(data.get("threads"), str(found)),
+        memory=means.memory(data.get("memory"), str(found)),
+        cache=data.get("cache", True),
     )
 
 

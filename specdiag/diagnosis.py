@@ -15,6 +15,7 @@ from specdiag import source as sources
 from specdiag.assertions import Verdict
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.finding import Evidence, Finding, Run, explain, rank
+from specdiag.means import Means
 from specdiag.reading import Progress
 from specdiag.rule import SEVERITIES, Decision, Hit, Rule
 from specdiag.source import Source
@@ -166,10 +167,14 @@ def definitions(
 
 def fill(
     files: list[Source], parsers: list[parser.Parser], progress: Progress | None = None,
-    baseline: str = "", saved: Sequence[Path] = (),
+    baseline: str = "", saved: Sequence[Path] = (), means: Means | None = None,
 ) -> Store:  # fmt: skip
     """Read files into a locked store that also knows the words of rules."""
-    filled = store.load(files, parsers, progress, baseline, saved)
+    using = means or Means()
+    filled = store.load(
+        files, parsers, progress, baseline, saved, using.threads, using.memory, using.cache,
+        using.timings,
+    )  # fmt: skip
     filled.db.execute(rule.MACROS)
     return filled
 
@@ -177,7 +182,7 @@ def fill(
 def analyze(
     files: list[Source], parsers: list[parser.Parser], rules: list[Rule],
     params: Mapping[str, Mapping[str, Any]], progress: Progress | None = None,
-    baseline: str = "", saved: Sequence[Path] = (),
+    baseline: str = "", saved: Sequence[Path] = (), means: Means | None = None,
 ) -> tuple[Diagnosis, Store]:  # fmt: skip
     """Read files, run the rules, and put what they find in order.
 
@@ -186,7 +191,8 @@ def analyze(
     """
     chosen = rule.parameters(rules, params)
     rules = [replace(one, params=chosen[one.name]) for one in rules]  # reports show those in force
-    filled = fill(files, parsers, progress, baseline, saved)
+    using = means or Means()
+    filled = fill(files, parsers, progress, baseline, saved, using)
     if not any(reading.lines for reading in filled.readings):
         own = Notice(
             "there is nothing to read but results of specdiag itself",
@@ -201,7 +207,8 @@ def analyze(
     asked: rule.Asked = {}
     for one in rules:
         try:
-            found, decided = rule.apply(one, filled.db, one.params, asked)
+            with using.timings.part("rule", one.name):
+                found, decided = rule.apply(one, filled.db, one.params, asked)
         except SpecdiagError as error:
             broken.append(error)
             continue

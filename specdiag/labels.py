@@ -23,7 +23,7 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
     """The event's rows; labels that no field knows are counted in `parsed`."""
     names = event.names
     done: list[pl.DataFrame] = []
-    left = frame.drop("record", "first", "inside")
+    left = frame.drop("record", "inside")
     odd = left.clear()
     for _ in range(TEMPLATES):
         if not left.height:
@@ -68,7 +68,7 @@ def learn(parser: Parser, event: Event, line: str) -> tuple[str, list[str]] | No
         label, colon, _ = item.partition(": ")
         if colon:
             labels.append(label)
-            pieces.append(f"{_escape(label)}: (?P<v{len(labels) - 1}>[^,]*)")
+            pieces.append(f"{escape(label)}: (?P<v{len(labels) - 1}>[^,]*)")
         elif labels:  # a value that holds a comma goes on
             pieces[-1] = pieces[-1].removesuffix(")") + ", ?[^,:]*)"
         else:
@@ -78,7 +78,7 @@ def learn(parser: Parser, event: Event, line: str) -> tuple[str, list[str]] | No
     return f"{before}{event.head}{', '.join(pieces)}[, ]*$", labels
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     return re.sub(r"([.^$*+?()\[\]{}|\\/#&~-])", r"\\\1", text)
 
 
@@ -118,7 +118,7 @@ def _label_by_label(
     columns = []
     for one in event.fields:
         found = [
-            pl.col("body").str.extract(rf"(?:^|[ ,\"]){_escape(name)}: ([^,\"]*)", 1)
+            pl.col("body").str.extract(rf"(?:^|[ ,\"]){escape(name)}: ([^,\"]*)", 1)
             for name in one.names
         ]
         columns.append(cast(pl.coalesce(found), one.type).alias(one.column))

@@ -13,6 +13,7 @@ from specdiag import (
     accepted,
     assertions,
     diagnosis,
+    means,
     presets,
     provenance,
     reading,
@@ -23,12 +24,15 @@ from specdiag import (
 )  # fmt: skip
 from specdiag import config as configuration
 from specdiag.accepted import Entry
+from specdiag.cache import Cache
 from specdiag.config import Config
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import SpecdiagError
+from specdiag.means import Means
 from specdiag.provenance import Provenance
 from specdiag.rule import SEVERITIES, Rule
 from specdiag.source import Source
+from specdiag.timings import OFF, Timings
 
 Name = str | os.PathLike[str]
 Names = Name | Iterable[Name]
@@ -39,6 +43,7 @@ def diagnose(
     paths: Names, *, params: Mapping[str, Mapping[str, Any]] | None = None, rules: Names = (),
     parsers: Names = (), select: Iterable[str] = (), ignore: Iterable[str] = (),
     baseline: Names = (), config: Name | None = None, progress: Progress | None = None,
+    threads: int | None = None, memory: str = "", cache: bool | None = None,
 ) -> Diagnosis:  # fmt: skip
     """What is wrong in logs and traces: the same as `specdiag check` says.
 
@@ -48,7 +53,8 @@ def diagnose(
     that are read along, that the other runs are compared with, and files of accepted findings.
     `config` is a settings file, instead of specdiag.toml or pyproject.toml in the working
     directory; arguments come on top of it. `progress` is called with the bytes read so far and the
-    bytes of all files.
+    bytes of all files. `threads` and `memory` (as "1GB") bound what is used; the result depends on
+    neither. `cache=False` parses anew what was parsed before, and keeps nothing.
 
     Raises SpecdiagError for a path, a setting, a rule or a parameter that does not exist, and when
     none of the files could be read. A broken rule file raises nothing: it is in `broken`.
@@ -56,6 +62,7 @@ def diagnose(
     chosen = settings(
         None if config is None else Path(config), [Path(one) for one in _each(rules)],
         [Path(one) for one in _each(parsers)], params, select=list(select), ignore=list(ignore),
+        threads=threads, memory=memory, cache=cache,
     )  # fmt: skip
     found, _ = analyze(
         [os.fspath(one) for one in _each(paths)], chosen,
@@ -68,6 +75,7 @@ def settings(
     file: Path | None = None, rules: Sequence[Path] = (), parsers: Sequence[Path] = (),
     params: Mapping[str, Mapping[str, Any]] | None = None, require: Sequence[str] = (),
     fail_on: str | None = None, select: Sequence[str] = (), ignore: Sequence[str] = (),
+    threads: int | None = None, memory: str = "", cache: bool | None = None,
 ) -> Config:  # fmt: skip
     """The settings of a file, or of the one in this folder, with what the user said on top.
 
@@ -77,6 +85,9 @@ def settings(
     chosen.rules += rules
     chosen.parsers += parsers
     chosen.require += require
+    chosen.threads = means.threads(threads, "--threads") or chosen.threads
+    chosen.memory = means.memory(memory, "--memory") or chosen.memory
+    chosen.cache = chosen.cache if cache is None else cache
     chosen.fail_on = fail_on or chosen.fail_on
     if chosen.fail_on not in (None, "never", *SEVERITIES):
         raise SpecdiagError(
@@ -103,7 +114,7 @@ def settings(
 def analyze(
     paths: list[str], settings: Config, baseline: Sequence[str] = (),
     progress: Progress | None = None, saved: Sequence[Path] = (),
-    command: Sequence[str] | None = None,
+    command: Sequence[str] | None = None, timings: Timings = OFF,
 ) -> tuple[Diagnosis, Provenance | None]:  # fmt: skip
     """Find the files, read them, and run the rules that are selected.
 
@@ -114,7 +125,8 @@ def analyze(
     known = _baselines(baseline)
     asserted = assertions.parse(settings.asserts, str(settings.file))
     preset = presets.find(settings.preset) if settings.preset else None
-    parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
+    with timings.part("definitions"):
+        parsers, rules, broken = diagnosis.definitions(settings.parsers, settings.rules)
     if not broken:  # else what seems unknown may be what is broken, which says more
         _known(settings.require, rules)
         suppress.check(settings.suppress, rules)
@@ -131,12 +143,14 @@ def analyze(
         found, filled = diagnosis.analyze(
             sources, parsers, chosen, params, _counter(sources, progress),
             "" if path else known.against, saved,
+            Means(settings.threads, settings.memory, Cache() if settings.cache else None, timings),
         )  # fmt: skip
         found.assertions = assertions.judge(asserted, filled)
         if preset:
             found.assertions += presets.judge(preset, found, filled)
         if command is not None:
-            origin = provenance.collect(filled.readings, settings, command, known.against)
+            with timings.part("provenance"):
+                origin = provenance.collect(filled.readings, settings, command, known.against)
     finally:
         source.discard(sources)  # every line that is quoted has been read by now
     found.broken[:0] = broken

@@ -21,17 +21,12 @@ Patterns are Rust regexes: no look-around, and the same in Python.
 
 from __future__ import annotations
 
-import io
-import re
-
 import polars as pl
 
-from specdiag import blocks, labels, prefix
+from specdiag import blocks, cuts, labels, prefix, raw
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.values import cast, objects
 
-ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
-DOCKER = b'{"log":"'
 PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
     r"[A-Za-z_][A-Za-z0-9_.]*['\"]?(?:\s*=\s*(?:\[[^\]]*\]|[^\s,;|()\[\]{}]+)"
     r"|\s*:\s*(?:\[[^\]]*\]|-?[0-9][^\s,;|()\[\]{}]*))"
@@ -47,9 +42,12 @@ SHOWN = 5  # lines not understood that are kept for the report
 def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     """All rows of a block of lines; see `parser.Parsed`."""
     parsed = Parsed()
-    frame = _records(parser, text_of(data, line, wrapper))
-    parsed.lines = frame.get_column("line").n_unique()
-    left = frame
+    left = raw.split(data, line, wrapper)
+    for event in parser.events:
+        if cuts.serves(event):
+            left = cuts.read(parser, event, left, parsed)
+    left = _records(parser, raw.clean(_parts(left)))
+    parsed.lines += left.get_column("line").n_unique()
     first = [event for event in parser.events if event.common or event.style in blocks.STYLES]
     rare = [event for event in parser.events if event not in first]
     for event in first:
@@ -60,8 +58,10 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
         candidates, left = left.filter(maybe), left.filter(~maybe)
     else:
         candidates, left = left, left.clear()
+    shown = "\n".join(candidates.get_column("text")).lower()
     for event in rare:
-        candidates = _take(parser, event, candidates, parsed)
+        if not event.has or any(literal.lower() in shown for literal in event.has):
+            candidates = _take(parser, event, candidates, parsed)
     left = pl.concat([left, candidates])
     strangers = _strangers(parser, left).sort("line")
     parsed.understood = parsed.lines - strangers.get_column("line").n_unique()
@@ -69,58 +69,20 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     return parsed
 
 
-def text_of(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
-    """(line, text), cleaned of what terminals and collectors add; empty lines are left out."""
-    if b"\0" in data:
-        data = data.replace(b"\0", b"")
-    try:
-        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
-    except pl.exceptions.PolarsError:
-        data = data.decode("utf-8", "replace").encode()
-        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
-    frame = frame.with_columns(pl.col("line").cast(pl.Int64) + line)
-    text = pl.col("text")
-    if line == 1:
-        frame = frame.with_columns(text.str.strip_prefix("\ufeff"))
-    if data.startswith(DOCKER):
-        frame = frame.with_columns(_undocked(text).fill_null("").alias("text"))
-    if wrapper:
-        frame = frame.with_columns(text.str.replace(wrapper, ""))
-    if b"\x1b" in data:
-        frame = _where(
-            frame, text.str.contains("\x1b", literal=True), text.str.replace_all(ANSI, "")
-        )
-    if b"\r" in data:
-        # A progress bar redraws itself: only its last state is left on the screen.
-        frame = _where(
-            frame,
-            text.str.contains("\r", literal=True),
-            text.str.strip_suffix("\r").str.replace(r"^.*\r", ""),
-        )
-    return frame.filter(text.str.len_bytes() > 0)
-
-
-def _where(frame: pl.DataFrame, mask: pl.Expr, then: pl.Expr) -> pl.DataFrame:
-    """Apply an expensive expression to the few lines that need it."""
-    marked = frame.with_columns(mask.alias("_"))
-    few, rest = marked.filter(pl.col("_")), marked.filter(~pl.col("_"))
-    if not few.height:
-        return frame
-    return pl.concat([rest, few.with_columns(then)]).drop("_").sort("line", maintain_order=True)
+def _parts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lines between which no line is missing share their `part`."""
+    return frame.with_columns(part=(pl.col("line").diff() > 1).fill_null(False).cum_sum())
 
 
 def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
-    """(line, text, record, first, inside): records that share a line are parted.
+    """(line, text, record, inside): records that share a line are parted.
 
-    `record` tells whether the text starts a record, `first` is the line on which the record
-    started that the text belongs to (0 before the first one of the block), and `inside` whether
-    that is a kind of record that goes on over several lines.
+    `record` tells whether the text starts a record, and `inside` whether the last start before it
+    is one of a kind that goes on over several lines. A line that is missing was a record.
     """
     text = pl.col("text")
     if not parser.record:
-        return frame.with_columns(
-            record=pl.lit(False), first=pl.lit(0, pl.Int64), inside=pl.lit(False)
-        )
+        return frame.drop("part").with_columns(record=pl.lit(False), inside=pl.lit(False))
     # A record start somewhere else than at the start of the line: a wrapper, a progress bar
     # without an end of line, or two processes that wrote at once.
     literal = parser.boundary
@@ -142,14 +104,15 @@ def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
         frame = frame.sort("line", maintain_order=True)
     start = text.str.contains("^(?:" + "|".join([parser.record, *parser.block]) + ")")
     opens = text.str.contains("|".join(parser.block)) if parser.block else pl.lit(False)
+    another = (pl.col("part") != pl.col("part").shift()).fill_null(False)
     return (
         frame.with_columns(record=text.str.contains(f"^{parser.record}"), _=start)
         .with_columns(
-            first=pl.when("_").then(pl.col("line")).forward_fill().fill_null(0),
-            inside=pl.when("_").then(opens).forward_fill().fill_null(False),
+            inside=pl.when("_").then(opens).when(another).then(False)
+            .forward_fill().fill_null(False),
         )
-        .drop("_")
-    )
+        .drop("_", "part")
+    )  # fmt: skip
 
 
 def _contains(frame: pl.DataFrame, literals: list[str]) -> pl.Series:
@@ -163,11 +126,12 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
     if event.style in blocks.STYLES:
         return blocks.read(parser, event, frame, parsed)
     text = frame.get_column("text")
-    mask = pl.repeat(True, frame.height, eager=True)
     if len(event.has) == 1:
         mask = text.str.contains(event.has[0], literal=True)
     elif event.has:
         mask = _contains(frame, list(event.has))
+    else:
+        mask = pl.repeat(True, frame.height, eager=True)
     if event.match and mask.any():
         mask = mask & text.str.contains(event.match)
     if not mask.any():
@@ -188,7 +152,7 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
     if event.starts:
         parsed.starts += rows.get_column("line").unique().to_list()
     constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
-    parsed.add(event.table, prefix.timed(parser, rows.with_columns(constants)))
+    parsed.add(event.table, prefix.timed(parser, prefix.ranked(rows.with_columns(constants))))
     return rest
 
 
@@ -198,7 +162,7 @@ def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     for one in event.fields:
         found = pl.coalesce(message.str.extract(pattern, 1) for pattern in one.names)
         columns.append(cast(found, one.type).alias(one.column))
-    return frame.with_columns(columns).drop("text", "body", "record", "first", "inside")
+    return frame.with_columns(columns).drop("text", "body", "record", "inside")
 
 
 def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
@@ -212,13 +176,26 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
             pl.col("pair").str.extract(r"[=:]\s*(.*)$", 1).alias("value"),
         )
     )
-    rows = rows.drop("text", "body", "record", "first", "inside")
-    for one in event.fields:
-        mine = pairs.filter(pl.col("key").is_in(list(one.names)))
-        value = mine.select("row", cast(pl.col("value"), one.type).alias(one.column))
-        rows = rows.join(value.unique("row", keep="first"), on="row", how="left")
-    other = pairs.filter(~pl.col("key").is_in(list(event.names)))
-    return rows.join(objects(other), on="row", how="left").drop("row")
+    wanted = [(name, one.column) for one in event.fields for name in one.names]  # of one, several
+    columns = pl.DataFrame(wanted, schema=["key", "column"], orient="row")
+    values = pairs.join(columns, on="key", maintain_order="left").pivot(
+        "column", index="row", values="value", aggregate_function="first"
+    )
+    typed = [
+        cast(pl.col(one.column) if one.column in values.columns else pl.lit(None, pl.String),
+             one.type).alias(one.column)
+        for one in event.fields
+    ]  # fmt: skip
+    return (
+        rows.drop("text", "body", "record", "inside")
+        .join(values.select("row", *typed), on="row", how="left")
+        .join(
+            objects(pairs.join(columns, on="key", how="anti", maintain_order="left")),
+            on="row",
+            how="left",
+        )
+        .drop("row")
+    )
 
 
 def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
@@ -234,7 +211,7 @@ def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     return (
         rows.with_columns(pl.col("key").replace(renamed))
         .unique(["line", "key"], keep="first", maintain_order=True)
-        .drop("text", "body", "pair", "record", "first", "inside")
+        .drop("text", "body", "pair", "record", "inside")
     )
 
 
@@ -255,29 +232,7 @@ def _strangers(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
     """Lines that are neither records, nor part of one, nor known to hold nothing."""
     if not frame.height:
         return frame
-    known = pl.col("record") | pl.col("inside")
-    if parser.known:
-        known = known | pl.col("text").str.contains("|".join(f"(?:{k})" for k in parser.known))
-    return frame.filter(~known)
-
-
-def wrapper_of(parser: Parser, head: list[str]) -> str:
-    """The collector's pattern that most of a file's first lines begin with, if any."""
-    lines = [line for line in head if line.strip()]
-    for pattern in parser.wrappers:
-        if sum(1 for line in lines if re.match(pattern, line)) > len(lines) / 2:
-            return pattern
-    return ""
-
-
-def unwrapped(head: bytes) -> bytes:
-    """The head of a docker json-file log as its records; any other head as it is."""
-    found = head.split(b"\n")
-    if not found[0].startswith(DOCKER):
-        return head
-    frame = pl.DataFrame({"text": [line.decode("utf-8", "replace") for line in found if line]})
-    return "\n".join(frame.select(_undocked(pl.col("text"))).to_series().drop_nulls()).encode()
-
-
-def _undocked(text: pl.Expr) -> pl.Expr:
-    return text.str.json_path_match("$.log").str.strip_chars_end("\r\n")
+    frame = frame.filter(~(pl.col("record") | pl.col("inside")))
+    if not parser.known:
+        return frame
+    return frame.filter(~pl.col("text").str.contains("|".join(f"(?:{k})" for k in parser.known)))

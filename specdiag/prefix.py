@@ -19,11 +19,16 @@ def message(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def ranked(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows with the prefix's rank as a value."""
+    if "rank" not in rows.columns:
+        return rows
+    rank = pl.col("rank").str.strip_chars()
+    return rows.with_columns(pl.when(rank.str.len_bytes() > 0).then(rank).alias("rank"))
+
+
 def timed(parser: Parser, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the prefix's rank and time as values."""
-    if "rank" in rows.columns:
-        rank = pl.col("rank").str.strip_chars()
-        rows = rows.with_columns(pl.when(rank.str.len_bytes() > 0).then(rank).alias("rank"))
+    """The rows with the prefix's time as a value."""
     if "time" not in rows.columns or rows.schema["time"] != pl.String:
         return rows
     time = pl.col("time")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from specdiag import blocks, document, lines, parser, pickles, records, reference
+from specdiag import blocks, document, parser, pickles, raw, records, reference
 from specdiag import source as sources
+from specdiag.cache import Cache, Kept, Writer
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Block, Source
 from specdiag.staging import Staging
@@ -49,9 +51,13 @@ class Reading:
 
 def read(
     staging: Staging, number: int, file: Source, parsers: list[Parser],
-    progress: Progress,
+    progress: Progress, threads: int | None = None, cache: Cache | None = None,
 ) -> Reading:  # fmt: skip
-    """Put all rows of a file into the staging area; `number` is the file's."""
+    """Put all rows of a file into the staging area; `number` is the file's.
+
+    So many blocks are parsed at once as there are threads. What the cache has of the file is not
+    parsed again, and what it has not is kept there.
+    """
     reading = Reading(file)
     chosen, head = _recognise(file, parsers)
     if chosen is None:
@@ -59,19 +65,24 @@ def read(
         return reading
     reading.format = chosen.name
     starts: list[int] = []
-    for block, parsed in _parsed(file, chosen, head):
-        if parsed.refused:
-            file.warn(f"not read: {parsed.refused}", "update specdiag, or write the older version")
-            break
-        starts += sorted(parsed.starts)
-        for table, frames in parsed.frames.items():
-            for frame in frames:
-                staging.add(table, _placed(_armed(reading, frame), number, starts))
-        reading.lines += parsed.lines
-        reading.understood += parsed.understood
-        reading.unread += parsed.unread
-        reading.strangers += parsed.strangers[: max(0, records.SHOWN - len(reading.strangers))]
-        progress(len(block.data))
+    file.taken = told = 0
+    with closing(_kept(file, chosen, head, threads or WORKERS, cache)) as found:
+        for parsed in found:
+            if parsed.refused:
+                why = f"not read: {parsed.refused}"
+                file.warn(why, "update specdiag, or write the older version")
+                break
+            starts += sorted(parsed.starts)
+            for table, frames in parsed.frames.items():
+                for frame in frames:
+                    staging.add(table, _placed(_armed(reading, frame), number, starts))
+            reading.lines += parsed.lines
+            reading.understood += parsed.understood
+            reading.unread += parsed.unread
+            reading.strangers += parsed.strangers[: max(0, records.SHOWN - len(reading.strangers))]
+            progress(max(0, file.taken - told))
+            told = max(told, file.taken)
+    progress(max(0, file.size() - told))
     _report(reading)
     return reading
 
@@ -106,7 +117,7 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
             "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
         )
         return None, []
-    head = lines.unwrapped(head)
+    head = raw.unwrapped(head)
     chosen, all_best = parser.recognise(parsers, head)
     if chosen is None:
         file.warn(
@@ -129,8 +140,81 @@ def _is_binary(head: bytes) -> bool:
     return odd > len(text) / 10
 
 
-def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Block, Parsed]]:
-    """The blocks of a file and what they gave, in order, two at a time."""
+def _kept(
+    file: Source, chosen: Parser, head: list[str], threads: int, cache: Cache | None
+) -> Generator[Parsed, None, None]:
+    """What the blocks of a file give: from the cache, by parsing, or the one and then the other."""
+    text = file.magic() != sources.PARQUET
+    more = (raw.wrapper_of(chosen, head), blocks.heading(chosen, head)) if text else ()
+    key = cache.key(file, chosen, *more) if cache and text else ""
+    if cache is None or not key:
+        for _, parsed in _parsed(file, chosen, head, threads):
+            yield parsed
+        return
+    found = cache.find(file, key)
+    file.hearing = found.hearing if found else sources.Hearing()
+    if found and not found.grown:
+        yield from _again(file, found, None)
+    else:
+        with closing(Writer(cache, key)) as writer:
+            if found:
+                yield from _again(file, found, writer)
+                file.start = found.meta.offset, found.meta.line
+                file.hearing.known = found.meta.bytes - found.meta.offset
+            yield from _written(file, chosen, head, threads, writer)
+    file.sha256 = file.hearing.bytes, file.hearing.hexdigest()
+    file.start, file.hearing = (0, 1), None
+
+
+def _again(file: Source, found: Kept, writer: Writer | None) -> Iterator[Parsed]:
+    """What was kept of a file, with what was said on the way; also into a new entry."""
+    with closing(found.archive):
+        for facts, parsed in found.blocks():
+            if writer:
+                writer.add(parsed, facts["size"], facts["open"])
+            file.taken += facts["size"]
+            yield parsed
+    file.document = found.meta.document
+    for notice in found.notices():
+        if notice not in file.notices:
+            file.notices.append(replace(notice, where=notice.where.replace("\0", file.name, 1)))
+
+
+def _written(
+    file: Source, chosen: Parser, head: list[str], threads: int, writer: Writer
+) -> Iterator[Parsed]:
+    """What the blocks of a file give, which is also kept."""
+    offset, line = file.start
+    before = len(file.notices)
+    end = whole = offset
+    for block, parsed in _parsed(file, chosen, head, threads):
+        if parsed.refused:
+            yield parsed
+            return
+        writer.add(parsed, len(block.data), block.open)
+        end += len(block.data)
+        if not block.open:
+            whole, line = end, block.line + block.data.count(b"\n")
+        yield parsed
+    heard = file.hearing
+    if heard is None:
+        return
+    # Where lines were left out, or unpacked, bytes of blocks are no places in the file.
+    plain = end == heard.bytes and (bool(chosen.boundary) or chosen.format == "json")
+    writer.finish(
+        bytes=heard.bytes, sha256=heard.hexdigest(), document=file.document, line=line,
+        offset=whole if plain and not file.document else 0,
+        notices=[
+            {"what": one.what, "where": one.where.replace(file.name, "\0", 1), "help": one.help}
+            for one in file.notices[before:]
+        ],
+    )  # fmt: skip
+
+
+def _parsed(
+    file: Source, chosen: Parser, head: list[str], threads: int
+) -> Iterator[tuple[Block, Parsed]]:
+    """The blocks of a file and what they gave, in order, several at a time."""
     if file.magic() == sources.PARQUET:
         from specdiag import parquet
 
@@ -139,7 +223,7 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
     if chosen.format == "trace":
         yield from _trace(file, chosen)
         return
-    wrapper = lines.wrapper_of(chosen, head)
+    wrapper = raw.wrapper_of(chosen, head)
     if file.records:
         found = iter([Block(file.records, 1)])
     elif chosen.format == "lines":
@@ -149,19 +233,22 @@ def _parsed(file: Source, chosen: Parser, head: list[str]) -> Iterator[tuple[Blo
     else:
         found = sources.blocks(file, longest=sources.LONGEST_RECORD)
     heading = blocks.heading(chosen, head).encode()
-    with ThreadPoolExecutor(WORKERS) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         waiting: deque[tuple[Block, Future[Parsed]]] = deque()
         for block in found:
-            if heading and block.line > 1:
-                block = Block(heading + b"\n" + block.data, block.line - 1)
-            waiting.append(
-                (block, pool.submit(parser.read, chosen, block.data, block.line, wrapper))
-            )
-            if len(waiting) > WORKERS:
+            data, line = block.data, block.line
+            if heading and line > 1:
+                data, line = heading + b"\n" + data, line - 1
+            waiting.append((block, pool.submit(parser.read, chosen, data, line, wrapper)))
+            if len(waiting) > threads:
                 first, result = waiting.popleft()
                 yield first, result.result()
-        for first, result in waiting:
+        while waiting:
+            first, result = waiting.popleft()
             yield first, result.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # who interrupts does not want to wait
 
 
 def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Block, Parsed]]:

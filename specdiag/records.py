@@ -13,7 +13,7 @@ import threading
 import duckdb
 import polars as pl
 
-from specdiag import layout, lines, shapes, straight
+from specdiag import layout, raw, shapes, straight
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.shapes import Handover
 
@@ -66,7 +66,7 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     frame = straight.text_of(data, line)
     if frame is not None and straight.read(db, parser, frame, parsed):
         return parsed
-    frame = lines.text_of(data, line, "").filter(pl.col("text").str.strip_chars() != "")
+    frame = raw.text_of(data, line, "").filter(pl.col("text").str.strip_chars() != "")
     parsed.lines = frame.height
     if not frame.height:
         return parsed

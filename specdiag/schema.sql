@@ -450,35 +450,39 @@ record AS (
         list_sum(list_transform(histogram, lambda h, i: h * (i - 1))) AS counted_drafts
     FROM request r LEFT JOIN width w USING (run) WHERE r.verify_steps > 0
 ),
+client AS (SELECT run FROM request UNION SELECT run FROM benchmark),
 kept AS (  -- the same quantity from two kinds of source, each with what it stands for
     SELECT c.run, c.kind, CASE c.kind WHEN 'decode' THEN 'decode lines' WHEN 'request' THEN 'response records' ELSE 'benchmark' END AS name,
         sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(steps) AS steps, count(*) AS rows,
         coalesce(stddev_samp(commit_len) / sqrt(count(*)), 0) AS error, CASE WHEN c.kind = 'request' THEN avg(commit_len) END AS per_request,
         arg_min(source, line) AS source, min(line) AS line
-    FROM commit_sample c WHERE c.kind IN ('decode', 'request', 'benchmark') GROUP BY c.run, c.kind
+    FROM commit_sample c WHERE c.kind IN ('decode', 'request', 'benchmark') AND c.run IN (FROM client) GROUP BY c.run, c.kind
 ),
 volume AS (
     SELECT d.run, 'decode' AS kind, sum(d.running * d.commit_len) * any_value(coalesce(r.log_interval, 40)) AS tokens
-    FROM decode d JOIN run r USING (run) WHERE d.complete GROUP BY d.run
+    FROM decode d JOIN run r USING (run) WHERE d.complete AND d.run IN (FROM client) GROUP BY d.run
     UNION ALL
     SELECT run, 'request', sum(completion_tokens) FROM request GROUP BY run
     UNION ALL
     SELECT run, 'benchmark', sum(output_tokens) FROM benchmark GROUP BY run
 ),
-interval AS (  -- steady decode lines: the same batch from the line before to this one, and no prompt
-    SELECT d.run, d.rank, d.source, d.line, d.steady, d.commit_len, d.tokens_per_s, r.log_interval * d.running * d.commit_len AS committed,
-        CASE WHEN r.page_size = 1 THEN d.tokens - lag(d.tokens) OVER w END AS grown,
-        epoch(d.time) - epoch(lag(d.time) OVER w) AS seconds,
-        d.tokens_per_s IS DISTINCT FROM lag(d.tokens_per_s) OVER w AS fresh
-    FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates
+growth AS (  -- steady decode lines: the same batch from the line before to this one, and no prompt
+    SELECT d.run, d.source, d.line, d.steady, d.commit_len, r.log_interval * d.running * d.commit_len AS committed, d.tokens - lag(d.tokens) OVER w AS grown
+    FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates AND r.page_size = 1
     WINDOW w AS (PARTITION BY d.run, d.rank ORDER BY d.source, d.line)
 ),
 context AS (  -- a ratio that scatters is no witness: prompts are shared, slots come in pages
     SELECT run, count(*) AS rows, sum(grown) AS grown, sum(committed) AS committed, median(grown / committed) AS ratio, median(commit_len) AS commit_len,
         arg_min(source, line) AS source, min(line) AS line
-    FROM interval WHERE steady AND grown > 0 AND committed > 0 GROUP BY run
+    FROM growth WHERE steady AND grown > 0 AND committed > 0 GROUP BY run
     HAVING count(*) >= 8 AND quantile_cont(grown / committed, 0.75) < 1.15 * quantile_cont(grown / committed, 0.25)
         AND NOT (ratio > 1.7 AND abs(ratio - round(ratio)) < 0.1)  -- every second, third, ... line of a log
+),
+interval AS (
+    SELECT d.run, d.source, d.line, d.steady, d.tokens_per_s, r.log_interval * d.running * d.commit_len AS committed,
+        epoch(d.time) - epoch(lag(d.time) OVER w) AS seconds, d.tokens_per_s IS DISTINCT FROM lag(d.tokens_per_s) OVER w AS fresh
+    FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates
+    WINDOW w AS (PARTITION BY d.run, d.rank ORDER BY d.source, d.line)
 ),
 clock AS (
     SELECT run, count(*) AS rows, sum(tokens_per_s * seconds) AS timed, sum(committed) AS committed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import glob
+import hashlib
 import os
 import shutil
 import stat
@@ -31,6 +32,27 @@ PARQUET = b"PAR1"
 UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
+class Hearing:
+    """The hash of a file's bytes, made while they are read.
+
+    The first `known` bytes that come were heard before.
+    """
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self.bytes = 0
+        self.known = 0
+
+    def hear(self, data: bytes) -> None:
+        new = data[self.known :] if self.known else data
+        self.known -= len(data) - len(new)
+        self.digest.update(new)
+        self.bytes += len(new)
+
+    def hexdigest(self) -> str:
+        return self.digest.hexdigest()
+
+
 @dataclass
 class Source:
     """One input file. `name` is what reports print; `path` is where the bytes are."""
@@ -44,6 +66,10 @@ class Source:
     document: bool = False  # one JSON value: its lines are those of `document.split`
     quoted: Callable[[set[int]], dict[int, str]] | None = None  # who quotes what is no text
     notices: list[Notice] = field(default_factory=list)
+    start: tuple[int, int] = (0, 1)  # the byte where reading begins, and the number of its line
+    hearing: Hearing | None = None  # hears the bytes on disk as they are read
+    taken: int = 0  # bytes on disk that the last read has got to
+    sha256: tuple[int, str] | None = None  # how many first bytes were hashed, and their hash
 
     def warn(self, what: str, help: str = "", line: int | None = None) -> None:
         where = self.name if line is None else f"{self.name}:{line}"
@@ -186,6 +212,7 @@ class Block:
 
     data: bytes
     line: int
+    open: bool = False  # at the end of the file: its last record may go on once it grows
 
 
 def blocks(
@@ -198,7 +225,7 @@ def blocks(
     cannot be read becomes a notice of the source.
     """
     longest = longest or LONGEST_LINE
-    line = 1
+    line = source.start[1]
     rest = b""
     dropping = False  # inside a line that is too long
     for chunk in chunks(source, size):
@@ -231,7 +258,7 @@ def blocks(
         if cut:
             line = yield from _parts(data[:cut], line)
     if rest:
-        yield Block(rest, line)
+        yield Block(rest, line, open=True)
 
 
 def _parts(data: bytes, line: int) -> Generator[Block, None, int]:
@@ -279,8 +306,11 @@ def chunks(source: Source, size: int) -> Iterator[bytes]:
     """The unpacked bytes of a file, in UTF-8 where it is marked as UTF-16."""
     try:
         with _open(source.path) as raw:
-            stream = unpack.opened(raw)
+            hear = source.hearing.hear if source.hearing else None
+            stream = unpack.opened(raw, hear)
             packed = stream is not raw
+            if source.start[0]:
+                raw.seek(source.start[0])
             limit = max(BOMB_FLOOR, BOMB_RATIO * source.size())
             unpacked = 0
             decoder: codecs.IncrementalDecoder | None = None
@@ -289,6 +319,9 @@ def chunks(source: Source, size: int) -> Iterator[bytes]:
                 if not unpacked and chunk[:2] in UTF16:
                     decoder = codecs.getincrementaldecoder(UTF16[chunk[:2]])("replace")
                 unpacked += len(chunk)
+                source.taken = raw.tell()
+                if hear and not packed:
+                    hear(chunk)
                 done = len(chunk) < size  # at the end, or a log that grows would never end
                 if decoder:
                     chunk = decoder.decode(chunk, done).encode()
@@ -365,4 +398,5 @@ def _readable(source: Source) -> Iterator[Block]:
 
 
 def _quiet(source: Source) -> Source:
-    return replace(source, notices=[])  # notices belong to the real read
+    # Notices, and the hash, belong to the real read.
+    return replace(source, notices=[], start=(0, 1), hearing=None)

@@ -10,12 +10,14 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, reading, replay, runs
+from specdiag import bundled, reading, replay, runs, spill
+from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
 from specdiag.reading import Progress, Reading
 from specdiag.source import Source
 from specdiag.staging import DATA, Staging
+from specdiag.timings import OFF, Timings
 
 DERIVED = ("decode", "step", "request", "problem", "metric")  # by derive/; the rest are copied
 
@@ -52,9 +54,16 @@ class Store:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def open_empty() -> duckdb.DuckDBPyConnection:
+def open_empty(threads: int | None = None, memory: str = "") -> duckdb.DuckDBPyConnection:
     """An in-memory database with every table of schema.sql, empty."""
-    db = duckdb.connect(config={"python_enable_replacements": False})
+    config: dict[str, Any] = {
+        "python_enable_replacements": False, "temp_directory": spill.place(),
+    }  # fmt: skip
+    if threads:
+        config["threads"] = threads
+    if memory:
+        config["memory_limit"] = memory
+    db = duckdb.connect(config=config)
     db.execute(bundled.SCHEMA.read_text(encoding="utf-8"))
     return db
 
@@ -75,7 +84,8 @@ def lock(db: duckdb.DuckDBPyConnection, saved: Sequence[Path] = ()) -> None:
 
 def load(
     files: list[Source], parsers: list[Parser], progress: Progress | None = None,
-    baseline: str = "", saved: Sequence[Path] = (),
+    baseline: str = "", saved: Sequence[Path] = (), threads: int | None = None, memory: str = "",
+    cache: Cache | None = None, timings: Timings = OFF,
 ) -> Store:  # fmt: skip
     """Read all files into a locked store.
 
@@ -83,23 +93,27 @@ def load(
     such; `saved` are the databases that it will be copied to. Raises SpecdiagError when there is
     no such run.
     """
-    db = open_empty()
+    db = open_empty(threads, memory)
     staging = Staging(db)
     readings = []
     for number, file in enumerate(files):
-        readings.append(
-            reading.read(staging, number, file, parsers, progress or (lambda done: None))
-        )
+        with timings.part("reading", file.name) as part:
+            one = reading.read(
+                staging, number, file, parsers, progress or (lambda done: None), threads, cache
+            )
+            part.done(one.format, one.source.size(), one.lines)
+        readings.append(one)
     staging.finish()
     _assign(db, readings)
     baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
-    _derive(db)
+    _derive(db, timings)
     db.execute(
         "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
         [str(bundled.PUBLISHED)],
     )
-    doubts = replay.prove(db) + baselines.incomparable(db)
+    with timings.part("replay"):
+        doubts = replay.prove(db) + baselines.incomparable(db)
     lock(db, saved)
     notes = [note for one in readings for note in one.source.notices]
     return Store(db, readings, notes + doubts)
@@ -148,7 +162,7 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
         )
 
 
-def _derive(db: duckdb.DuckDBPyConnection) -> None:
+def _derive(db: duckdb.DuckDBPyConnection, timings: Timings) -> None:
     for table in DATA:
         if table not in DERIVED:
             db.execute(
@@ -159,7 +173,8 @@ def _derive(db: duckdb.DuckDBPyConnection) -> None:
     # Frames come without a row count, and for few rows DuckDB would compare every pair.
     db.execute("SET asof_loop_join_threshold = 0")
     for path in sorted(bundled.DERIVE.glob("*.sql")):
-        db.execute(path.read_text(encoding="utf-8"))
+        with timings.part("derived tables", path.name):
+            db.execute(path.read_text(encoding="utf-8"))
     db.execute("DROP SCHEMA raw CASCADE")
     for table in DATA:
         db.unregister(f"frame_{table}")

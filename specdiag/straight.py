@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import duckdb
 import polars as pl
 
-from specdiag import layout, lines, shapes
+from specdiag import layout, raw, shapes
 from specdiag.layout import Layout
 from specdiag.parser import Parsed, Parser
 from specdiag.shapes import Handover
@@ -41,7 +41,7 @@ class Known:
 
 def text_of(data: bytes, line: int) -> pl.DataFrame | None:
     """(line, text) of a block that needs no cleaning; otherwise None."""
-    if b"\r" in data or data.startswith((b"\xef\xbb\xbf", lines.DOCKER)):
+    if b"\r" in data or data.startswith((b"\xef\xbb\xbf", raw.DOCKER)):
         return None
     try:
         frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Callable
 from typing import IO, BinaryIO, cast
 
 from specdiag.errors import reason
@@ -13,14 +14,29 @@ FEED = 1 << 10  # bytes; of a zstd bomb they make 32 MB, so this bounds what com
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
-def opened(raw: BinaryIO) -> IO[bytes]:
+def opened(raw: BinaryIO, hear: Callable[[bytes], None] | None = None) -> IO[bytes]:
+    """A file as it is, or unpacked; then `hear` hears the packed bytes as they are read."""
     magic = raw.read(4)
     raw.seek(0)
+    packed = cast(BinaryIO, _Heard(raw, hear)) if hear else raw
     if magic.startswith(GZIP):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
+        return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
     if magic == ZSTD:
-        return cast(IO[bytes], _Zstd(raw))
+        return cast(IO[bytes], _Zstd(packed))
     return raw
+
+
+class _Heard:
+    """A file that tells what is read of it."""
+
+    def __init__(self, raw: BinaryIO, hear: Callable[[bytes], None]) -> None:
+        self.raw = raw
+        self.hear = hear
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.raw.read(size)
+        self.hear(data)
+        return data
 
 
 class _Zstd:

@@ -14,12 +14,17 @@ from specdiag.commands.options import (
     ConfigFile,
     Ignore,
     MaybeHtml,
+    Memory,
+    NoCache,
     Param,
     Parsers,
     Paths,
+    Quiet,
     Require,
     Rules,
     Select,
+    ShowTimings,
+    Threads,
     Tokenizer,
 )
 from specdiag.errors import WRONG_USE, SpecdiagError
@@ -60,7 +65,9 @@ def analyze(
     paths: Paths, html: Html = REPORT, no_html: NoHtml = False, output: Output = None,
     fail_on: FailOn = None, require: Require = None, select: Select = None, ignore: Ignore = None,
     param: Param = None, rules: Rules = None, parsers: Parsers = None, config: ConfigFile = None,
-    baseline: Baseline = None, tokenizer: Tokenizer = None,
+    baseline: Baseline = None, tokenizer: Tokenizer = None, threads: Threads = None,
+    memory: Memory = "", no_cache: NoCache = False, timings: ShowTimings = False,
+    quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """Say what is wrong in logs and traces, with the lines that prove it.
 
@@ -69,10 +76,12 @@ def analyze(
     Example: specdiag analyze sample_logs/
     """
     settings = diagnosing.settings_of(
-        config, rules, parsers, param, require, fail_on, select, ignore
+        config, rules, parsers, param, require, fail_on, select, ignore, threads, memory, no_cache
     )
     wanted = _wanted(output, None if no_html else html)
-    raise typer.Exit(_run(paths, wanted, settings, baseline, tokenizer))
+    raise typer.Exit(
+        _run(paths, wanted, settings, baseline, tokenizer, timed=timings, quiet=quiet)
+    )  # fmt: skip
 
 
 def check(
@@ -80,7 +89,8 @@ def check(
     exit_zero: ExitZero = False, require: Require = None, select: Select = None,
     ignore: Ignore = None, param: Param = None, rules: Rules = None, parsers: Parsers = None,
     config: ConfigFile = None, baseline: Baseline = None, tokenizer: Tokenizer = None,
-    preset: PresetName = None, no_ci: NoCi = False,
+    preset: PresetName = None, no_ci: NoCi = False, threads: Threads = None, memory: Memory = "",
+    no_cache: NoCache = False, timings: ShowTimings = False, quiet: Quiet = False,
 ) -> None:  # fmt: skip
     """The same for CI: exits with 1 for a high or critical finding, or an assertion that fails.
 
@@ -90,11 +100,11 @@ def check(
     Example: specdiag check sample_logs/healthy*
     """
     settings = diagnosing.settings_of(
-        config, rules, parsers, param, require, fail_on, select, ignore
+        config, rules, parsers, param, require, fail_on, select, ignore, threads, memory, no_cache
     )
     settings.preset = preset or settings.preset
     wanted = _wanted(output, html)
-    code = _run(paths, wanted, settings, baseline, tokenizer, held=True, in_ci=not no_ci)
+    code = _run(paths, wanted, settings, baseline, tokenizer, True, not no_ci, timings, quiet)
     raise typer.Exit(0 if exit_zero and code == FINDINGS else code)
 
 
@@ -106,15 +116,21 @@ def _wanted(output: list[str] | None, html: Path | None) -> list[Target]:
 
 def _run(
     paths: list[str], wanted: list[Target], settings: Config, baseline: list[str] | None,
-    tokenizer: Path | None, held: bool = False, in_ci: bool = False,
+    tokenizer: Path | None, held: bool = False, in_ci: bool = False, timed: bool = False,
+    quiet: bool = False,
 ) -> int:  # fmt: skip
     """The exit code. `held`: to what `check` demands, assertions and presets included."""
-    from specdiag import outcome
+    from specdiag import outcome, progress
+    from specdiag.timings import Timings
 
+    line = progress.on_terminal(quiet)
+    timings = Timings(timed, line.tell)
     text_of = tokens.read(tokenizer)
-    result, origin = diagnosing.diagnose(paths, settings, baseline, wanted)
+    result, origin = diagnosing.diagnose(paths, settings, baseline, wanted, line, timings)
     with ci.told(result, wanted) if in_ci else nullcontext():
-        outputs.write(wanted, result, result.tables, origin, text_of)
+        outputs.write(wanted, result, result.tables, origin, text_of, line, timings)
+    if timed:
+        typer.echo(str(timings), err=True)
     fail_on = result.fail_on if held else settings.fail_on or "never"
     code = outcome.exit_code(result, fail_on, held)
     if code == WRONG_USE and not result.broken:

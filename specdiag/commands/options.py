@@ -56,23 +56,43 @@ Require = Annotated[
 Param = Annotated[
     list[str] | None, typer.Option(metavar="RULE.NAME=VALUE", help="Set a threshold of a rule.")
 ]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="Use no more than so many cores.")]
+Memory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Let the database take no more, as 1GB or 500MB.")
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Parse again, and keep nothing: see `specdiag cache`.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress on a terminal.")]
+ShowTimings = Annotated[
+    bool, typer.Option("--timings", help="Say on stderr where the time went, part by part.")
+]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Instead of ./specdiag.toml.")]
 
 
 @contextmanager
-def filled_from(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
+def filled_from(
+    paths: list[str], parsers: list[Path] | None, threads: int | None = None, memory: str = "",
+    no_cache: bool = False,
+) -> Iterator[Store]:  # fmt: skip
     """The files as a filled store; what could not be read goes to stderr.
 
-    Raises SpecdiagError for a user's broken parser.
+    Without paths the store is empty. Raises SpecdiagError for a user's broken parser.
     """
-    from specdiag import diagnosis, source
+    from specdiag import means
 
+    using = means.Means(means.threads(threads, "--threads"), means.memory(memory, "--memory"))
+    means.restrain(using.threads)
+
+    from specdiag import cache, diagnosis, source
+
+    using.cache = None if no_cache else cache.Cache()
     found, _, broken = diagnosis.definitions(parsers or [], [])
     if broken:
         raise broken[0]
-    files = source.find(paths)
+    files = source.find(paths) if paths else []
     try:
-        filled = diagnosis.fill(files, found)
+        filled = diagnosis.fill(files, found, means=using)
         for notice in filled.notices:
             typer.echo(str(notice), err=True)
         yield filled

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from specdiag.diagnosis import Diagnosis
+    from specdiag.progress import Line
     from specdiag.provenance import Provenance
     from specdiag.store import Store
+    from specdiag.timings import Timings
 
 STDOUT = "-"
 TRACED = ("html", "duckdb")  # kinds that say where the result comes from
@@ -83,22 +85,30 @@ def spare(wanted: list[Target], path: Path) -> None:
 
 def write(
     wanted: list[Target], result: Diagnosis, store: Store | None, origin: Provenance | None,
-    tokens: Callable[[int], str] | None = None,
+    tokens: Callable[[int], str] | None = None, line: Line | None = None,
+    timings: Timings | None = None,
 ) -> None:  # fmt: skip
     """Write the reports; tell the result where none of them is on standard output."""
-    from specdiag import report
+    from specdiag import progress, report
     from specdiag.report import files, terminal
+    from specdiag.timings import Timings
 
+    line = line or progress.on_terminal()
+    timings = timings or Timings(told=line.tell)
     alone = any(one.path == STDOUT for one in wanted)
     if not alone:
-        typer.echo(terminal.render(result, colour=_colour(), width=terminal.width()))
+        with timings.part("report", "terminal"):
+            told = terminal.render(result, colour=_colour(), width=terminal.width())
+        typer.echo(told)
     for one in wanted:
         if one.temporary is not None and store is not None and origin is not None:
             from specdiag.report import duckdb
 
-            duckdb.write(Path(one.path), one.temporary, result, store, origin)
+            with line, timings.part("report", one.kind):
+                duckdb.write(Path(one.path), one.temporary, result, store, origin)
             continue
-        text = report.render(one.kind, result, store, origin, tokens)
+        with line, timings.part("report", one.kind):
+            text = report.render(one.kind, result, store, origin, tokens)
         if one.path == STDOUT:
             typer.echo(text, nl=not text.endswith("\n"))
         else:

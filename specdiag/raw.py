@@ -1,0 +1,79 @@
+"""Bytes to lines of text, without what terminals and collectors add."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import polars as pl
+
+from specdiag.parser import Parser
+
+ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
+DOCKER = b'{"log":"'
+
+
+def text_of(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
+    """(line, text), clean."""
+    return clean(split(data, line, wrapper))
+
+
+def split(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
+    """(line, text) of all lines, the first of which has number `line`, out of their wrappers."""
+    if b"\0" in data:
+        data = data.replace(b"\0", b"")
+    try:
+        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
+    except pl.exceptions.PolarsError:
+        data = data.decode("utf-8", "replace").encode()
+        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
+    frame = frame.with_columns(pl.col("line").cast(pl.Int64) + line)
+    text = pl.col("text")
+    if line == 1:
+        frame = frame.with_columns(text.str.strip_prefix("\ufeff"))
+    if data.startswith(DOCKER):
+        frame = frame.with_columns(_undocked(text).fill_null("").alias("text"))
+    if wrapper:
+        frame = frame.with_columns(text.str.replace(wrapper, ""))
+    return frame
+
+
+def clean(frame: pl.DataFrame) -> pl.DataFrame:
+    """The lines as a terminal shows them; empty ones are left out."""
+    text = pl.col("text")
+    frame = _where(frame, text.str.contains("\x1b", literal=True), text.str.replace_all(ANSI, ""))
+    # A progress bar redraws itself: only its last state is left on the screen.
+    last_state = text.str.strip_suffix("\r").str.replace(r"^.*\r", "")
+    frame = _where(frame, text.str.contains("\r", literal=True), last_state)
+    return frame.filter(text.str.len_bytes() > 0)
+
+
+def _where(frame: pl.DataFrame, mask: pl.Expr, then: pl.Expr) -> pl.DataFrame:
+    """Apply an expensive expression to the few lines that need it."""
+    marked = frame.with_columns(mask.alias("_"))
+    few, rest = marked.filter(pl.col("_")), marked.filter(~pl.col("_"))
+    if not few.height:
+        return frame
+    return pl.concat([rest, few.with_columns(then)]).drop("_").sort("line", maintain_order=True)
+
+
+def wrapper_of(parser: Parser, head: list[str]) -> str:
+    """The collector's pattern that most of a file's first lines begin with, if any."""
+    lines = [line for line in head if line.strip()]
+    for pattern in parser.wrappers:
+        if sum(1 for line in lines if re.match(pattern, line)) > len(lines) / 2:
+            return pattern
+    return ""
+
+
+def unwrapped(head: bytes) -> bytes:
+    """The head of a docker json-file log as its records; any other head as it is."""
+    found = head.split(b"\n")
+    if not found[0].startswith(DOCKER):
+        return head
+    frame = pl.DataFrame({"text": [line.decode("utf-8", "replace") for line in found if line]})
+    return "\n".join(frame.select(_undocked(pl.col("text"))).to_series().drop_nulls()).encode()
+
+
+def _undocked(text: pl.Expr) -> pl.Expr:
+    return text.str.json_path_match("$.log").str.strip_chars_end("\r\n")
