@@ -38,8 +38,8 @@ HEAD = 1 << 20  # bytes that a name depends on
 PIECE = 4 << 20  # bytes hashed at once
 FORGOTTEN = 86_400  # seconds after which a half-written entry is nobody's
 CODE = (
-    "blocks", "cache", "document", "labels", "layout", "lines", "parser", "prefix", "raw", "reading",
-    "records", "shapes", "source", "straight", "unpack", "values",
+    "blocks", "cache", "document", "labels", "layout", "lines", "parser", "prefix", "raw",
+    "reading", "records", "shapes", "source", "straight", "unpack", "values",
 )  # fmt: skip
 
 

@@ -7,7 +7,8 @@ request) is filled in beside them, by derive/02_steps.sql.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 
 import duckdb
 import polars as pl
@@ -17,6 +18,7 @@ from specdiag.shapes import Handover
 ALWAYS = ("run", "source", "line", "nodes", "last")
 # What steps are told apart by until their runs are known.
 HELPERS = {"number": "BIGINT", "life": "INTEGER", "arm": "VARCHAR"}
+ROWS = 122_880  # a group of rows in DuckDB: fewer are copied twice
 # Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
 FRONT = {"depths": "0", "node_tokens": "root"}
 
@@ -31,15 +33,36 @@ class Steps:
         described = db.execute("DESCRIBE step").fetchall()
         self.types: dict[str, str] = {name: type for name, type, *_ in described} | HELPERS
         self.given: dict[str, str] = {}  # the columns that are none of these constants
+        self.waiting: list[pl.DataFrame] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Add the rows of a frame."""
-        found = {one.name: self._fitting(one) for one in frame.get_columns()}
+        """Add the rows of a frame, now or with later ones."""
+        if frame.height:
+            self.waiting.append(frame)
+        if sum(one.height for one in self.waiting) >= ROWS:
+            self._store()
+
+    def finish(self) -> None:
+        """Make what was added readable, also as raw.step."""
+        self._store()
         if not self.given:
-            self._begin()
-        wanted = {name: type for name, type in found.items() if type}
+            self._admit({})
+        self.db.execute("CREATE VIEW raw.step AS FROM main.step")
+
+    def _store(self) -> None:
+        frames, self.waiting = self.waiting, []
+        if not frames:
+            return
+        # Several threads would fill pieces of their own and copy them together: twice the work.
+        ((threads,),) = self.db.execute("SELECT current_setting('threads')").fetchall()
+        self.db.execute("SET threads = 1")
+        for alike in _runs(frames):
+            self._insert(pl.concat(alike, rechunk=False))
+        self.db.execute(f"SET threads = {threads}")
+
+    def _insert(self, frame: pl.DataFrame) -> None:
+        wanted = {one.name: type for one in frame.get_columns() if (type := self._fitting(one))}
         self._admit(wanted)
-        self.db.register("frame_step", Handover(frame))
         read = {name: self.cast(f'"{name}"', self.given[name]) for name in wanted}
         for name in ("parents", "root", "nodes", "finish"):
             read.setdefault(name, f"NULL::{self.types[name]}")
@@ -51,25 +74,11 @@ class Steps:
             if _is_shorter(frame, name):
                 kept[name] = f"""CASE WHEN len({name}) = len(parents) - 1
                     THEN list_concat([{FRONT[name]}], {name}) ELSE {name} END"""
+        self.db.register("frame_step", Handover(frame))
         self.db.execute(
             f"INSERT INTO step BY NAME SELECT {_as(kept)} FROM (SELECT {_as(read)} FROM frame_step)"
         )
         self.db.unregister("frame_step")
-
-    def finish(self) -> None:
-        """Make what was added readable, also as raw.step."""
-        if self.given:
-            self.db.execute("COMMIT")
-            self.db.execute("RESET threads")
-        else:
-            self._admit({})
-        self.db.execute("CREATE VIEW raw.step AS FROM main.step")
-
-    def _begin(self) -> None:
-        # Several threads, and transactions of a block each, would fill pieces of their own and
-        # copy them together: twice the work.
-        self.db.execute("SET threads = 1")
-        self.db.execute("BEGIN")
 
     def _fitting(self, one: pl.Series) -> str:
         """The type of a frame's column here; lists of short integers stay as they are."""
@@ -100,6 +109,12 @@ class Steps:
         self.db.execute("DROP TABLE step")
         self.db.execute("ALTER TABLE wider_step RENAME TO step")
         self.given = given
+
+
+def _runs(frames: list[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
+    """The frames, those together that have the same columns and follow each other."""
+    for _, found in itertools.groupby(frames, key=lambda one: one.schema):
+        yield list(found)
 
 
 def _is_shorter(frame: pl.DataFrame, name: str) -> bool:
