@@ -36,17 +36,38 @@ ARGUMENT = (
     r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
     rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
+FEW = 0.25  # of the lines of a block
 SHOWN = 5  # lines not understood that are kept for the report
+
+
+Begun = tuple[Parsed, pl.DataFrame]  # what a block gave so far, and the lines that are left
 
 
 def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     """All rows of a block of lines; see `parser.Parsed`."""
+    return finish(parser, [begin(parser, data, line, wrapper)])
+
+
+def begin(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Begun:
+    """Read what is frequent."""
     parsed = Parsed()
     left = raw.split(data, line, wrapper)
+    count = left.height
     for event in parser.events:
         if cuts.serves(event):
             left = cuts.read(parser, event, left, parsed)
-    left = _records(parser, raw.clean(_parts(left)))
+    if left.height < FEW * count:  # copied, or these few lines would keep the whole block alive
+        texts = pl.Series("text", left.get_column("text").to_list(), dtype=pl.String)
+        left = left.with_columns(texts)
+    return parsed, left
+
+
+def finish(parser: Parser, begun: list[Begun]) -> Parsed:
+    """Read the lines that are left of blocks that follow each other: together, these are few."""
+    parsed = Parsed()
+    for part, _ in begun:
+        parsed.merge(part)
+    left = _records(parser, raw.clean(_parts(pl.concat([left for _, left in begun]))))
     parsed.lines += left.get_column("line").n_unique()
     first = [event for event in parser.events if event.common or event.style in blocks.STYLES]
     rare = [event for event in parser.events if event not in first]

@@ -152,6 +152,17 @@ class Parsed:
             self.starts += frame.get_column("line").to_list()
         self.add(event.table, frame)
 
+    def merge(self, other: Parsed) -> None:
+        """Take over what another block gave; the first strangers stay."""
+        for table, frames in other.frames.items():
+            self.frames.setdefault(table, []).extend(frames)
+        self.lines += other.lines
+        self.understood += other.understood
+        self.unread += other.unread
+        self.strangers += other.strangers
+        self.starts += other.starts
+        self.refused = self.refused or other.refused
+
 
 def load(path: Path) -> Parser:
     """The parser that a TOML file defines.

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from specdiag import blocks, document, parser, pickles, raw, records, reference
+from specdiag import blocks, parser, pickles, raw, records, reference, stretches
 from specdiag import source as sources
 from specdiag.cache import Cache, Kept, Writer
 from specdiag.parser import Parsed, Parser
-from specdiag.source import Block, Source
+from specdiag.source import Source
 from specdiag.staging import Staging
 
-WORKERS = 2  # string kernels use one core a block
-LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 MOST_ARMS = 100  # runs that one file can name; every run is compared with every other
 NAMED = 10  # fields that no parser knows; more are counted
 UNREAD = "see them with `specdiag query 'FROM unread' PATH`; more names with --parsers"
@@ -66,7 +63,7 @@ def read(
     reading.format = chosen.name
     starts: list[int] = []
     file.taken = told = 0
-    with closing(_kept(file, chosen, head, threads or WORKERS, cache)) as found:
+    with closing(_kept(file, chosen, head, threads or stretches.WORKERS, cache)) as found:
         for parsed in found:
             if parsed.refused:
                 why = f"not read: {parsed.refused}"
@@ -148,7 +145,7 @@ def _kept(
     more = (raw.wrapper_of(chosen, head), blocks.heading(chosen, head)) if text else ()
     key = cache.key(file, chosen, *more) if cache and text else ""
     if cache is None or not key:
-        for _, parsed in _parsed(file, chosen, head, threads):
+        for _, parsed in stretches.parsed(file, chosen, head, threads):
             yield parsed
         return
     found = cache.find(file, key)
@@ -183,18 +180,18 @@ def _again(file: Source, found: Kept, writer: Writer | None) -> Iterator[Parsed]
 def _written(
     file: Source, chosen: Parser, head: list[str], threads: int, writer: Writer
 ) -> Iterator[Parsed]:
-    """What the blocks of a file give, which is also kept."""
+    """What the stretches of a file give, which is also kept."""
     offset, line = file.start
     before = len(file.notices)
     end = whole = offset
-    for block, parsed in _parsed(file, chosen, head, threads):
+    for stretch, parsed in stretches.parsed(file, chosen, head, threads):
         if parsed.refused:
             yield parsed
             return
-        writer.add(parsed, len(block.data), block.open)
-        end += len(block.data)
-        if not block.open:
-            whole, line = end, block.line + block.data.count(b"\n")
+        writer.add(parsed, stretch.size, stretch.open)
+        end += stretch.size
+        if not stretch.open:
+            whole, line = end, stretch.after
         yield parsed
     heard = file.hearing
     if heard is None:
@@ -209,73 +206,6 @@ def _written(
             for one in file.notices[before:]
         ],
     )  # fmt: skip
-
-
-def _parsed(
-    file: Source, chosen: Parser, head: list[str], threads: int
-) -> Iterator[tuple[Block, Parsed]]:
-    """The blocks of a file and what they gave, in order, several at a time."""
-    if file.magic() == sources.PARQUET:
-        from specdiag import parquet
-
-        yield Block(b"", 1), parquet.read(file, chosen)
-        return
-    if chosen.format == "trace":
-        yield from _trace(file, chosen)
-        return
-    wrapper = raw.wrapper_of(chosen, head)
-    if file.records:
-        found = iter([Block(file.records, 1)])
-    elif chosen.format == "lines":
-        found = sources.blocks(file, chosen.boundary.encode())
-    elif document.is_document("\n".join(head[:3]).encode()):
-        found = _document(file)
-    else:
-        found = sources.blocks(file, longest=sources.LONGEST_RECORD)
-    heading = blocks.heading(chosen, head).encode()
-    pool = ThreadPoolExecutor(threads)
-    try:
-        waiting: deque[tuple[Block, Future[Parsed]]] = deque()
-        for block in found:
-            data, line = block.data, block.line
-            if heading and line > 1:
-                data, line = heading + b"\n" + data, line - 1
-            waiting.append((block, pool.submit(parser.read, chosen, data, line, wrapper)))
-            if len(waiting) > threads:
-                first, result = waiting.popleft()
-                yield first, result.result()
-        while waiting:
-            first, result = waiting.popleft()
-            yield first, result.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # who interrupts does not want to wait
-
-
-def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Block, Parsed]]:
-    from specdiag import timeline
-
-    reader = timeline.Reader(chosen)
-    for data in sources.chunks(file, sources.BLOCK):
-        reader.feed(data)
-        yield Block(data, 1), Parsed()
-    parsed = reader.finish()
-    if reader.counted:
-        file.quoted = lambda wanted: {n: reader.quotes[n] for n in wanted if n in reader.quotes}
-    yield Block(b"", 1), parsed
-
-
-def _document(file: Source) -> Iterator[Block]:
-    file.document = True
-    data = bytearray()
-    for block in sources.blocks(file, longest=LARGEST_DOCUMENT):
-        data += block.data
-        if len(data) > LARGEST_DOCUMENT:
-            file.warn(
-                f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
-                "write one record a line",
-            )
-            return
-    yield Block(document.split(bytes(data)), 1)
 
 
 def _armed(reading: Reading, frame: pl.DataFrame) -> pl.DataFrame:

@@ -112,9 +112,9 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     if not db.execute("SELECT count(*) FROM step").fetchall()[0][0]:
         return []
     known = identities()
-    given = " + ".join(f"(({one.given})::BIGINT << {bit})" for bit, one in enumerate(known))
+    bits = " + ".join(f"(({one.given})::BIGINT << {bit})" for bit, one in enumerate(known))
     db.execute(
-        f"CREATE TEMP VIEW recorded_step AS SELECT *, rowid AS id, {given} AS given FROM step"
+        f"CREATE TEMP VIEW recorded_step AS SELECT *, rowid AS id, {bits} AS given FROM step"
     )
     db.execute(bundled.REPLAY.read_text(encoding="utf-8"))
     _unnest(db)

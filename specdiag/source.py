@@ -212,6 +212,7 @@ class Block:
 
     data: bytes
     line: int
+    after: int = 0  # the number of the line behind them
     open: bool = False  # at the end of the file: its last record may go on once it grows
 
 
@@ -269,8 +270,9 @@ def _parts(data: bytes, line: int) -> Generator[Block, None, int]:
     while start < len(data):
         end = data.find(b"\n", start + size - 1) + 1 or len(data)
         part = data[start:end]
-        yield Block(part, first)
-        start, first = end, first + (part.count(b"\n") if end < len(data) else 0)
+        after = first + part.count(b"\n") if end < len(data) else line + count
+        yield Block(part, first, after)
+        start, first = end, after
     return line + count
 
 

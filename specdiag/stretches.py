@@ -1,0 +1,137 @@
+"""A file in stretches: its blocks are parsed side by side, and handed out in their order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from specdiag import blocks, cuts, document, lines, parser, raw
+from specdiag import source as sources
+from specdiag.parser import Parsed, Parser
+from specdiag.source import Block, Source
+
+BUNDLE = 8  # blocks that are finished together
+LEFT = 50_000  # lines that are too many for that
+WORKERS = 2  # string kernels use one core a block
+LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
+
+One = TypeVar("One")
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Blocks that follow each other and are read together."""
+
+    size: int = 0  # bytes
+    after: int = 1  # the number of the line behind them
+    open: bool = False  # at the end of the file: its last record may go on once it grows
+
+    def and_then(self, block: Block) -> Stretch:
+        return Stretch(self.size + len(block.data), block.after, block.open)
+
+
+def parsed(
+    file: Source, chosen: Parser, head: list[str], threads: int
+) -> Iterator[tuple[Stretch, Parsed]]:
+    """The stretches of a file and what they gave, in order, several blocks at a time."""
+    if file.magic() == sources.PARQUET:
+        from specdiag import parquet
+
+        yield Stretch(), parquet.read(file, chosen)
+        return
+    if chosen.format == "trace":
+        yield from _trace(file, chosen)
+        return
+    wrapper = raw.wrapper_of(chosen, head)
+    if file.records:
+        found = iter([Block(file.records, 1)])
+    elif chosen.format == "lines":
+        found = sources.blocks(file, chosen.boundary.encode())
+    elif document.is_document("\n".join(head[:3]).encode()):
+        found = _document(file)
+    else:
+        found = sources.blocks(file, longest=sources.LONGEST_RECORD)
+    heading = blocks.heading(chosen, head).encode()
+
+    def begin(block: Block) -> lines.Begun:
+        return lines.begin(chosen, block.data, block.line, wrapper)
+
+    def whole(block: Block) -> Parsed:
+        data, line = block.data, block.line
+        if heading and line > 1:
+            data, line = heading + b"\n" + data, line - 1
+        return parser.read(chosen, data, line, wrapper)
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):
+            begun = _bundled(_ahead(pool, begin, found, threads))
+            for bundle, done in _ahead(pool, lambda one: lines.finish(chosen, one[1]), begun, 1):
+                yield bundle[0], done
+        else:
+            for block, done in _ahead(pool, whole, found, threads):
+                yield Stretch().and_then(block), done
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # who interrupts does not want to wait
+
+
+def _ahead(
+    pool: ThreadPoolExecutor, work: Callable[[One], Done], found: Iterable[One], most: int
+) -> Iterator[tuple[One, Done]]:
+    """What the work makes of each, in order; at most so many are worked on beside the first."""
+    waiting: deque[tuple[One, Future[Done]]] = deque()
+    for one in found:
+        waiting.append((one, pool.submit(work, one)))
+        if len(waiting) > most:
+            first, result = waiting.popleft()
+            yield first, result.result()
+    while waiting:
+        first, result = waiting.popleft()
+        yield first, result.result()
+
+
+def _bundled(
+    found: Iterable[tuple[Block, lines.Begun]],
+) -> Iterator[tuple[Stretch, list[lines.Begun]]]:
+    """Blocks of which little is left together: to read that has a price, however little it is."""
+    stretch, bundle, left = Stretch(), [], 0
+    for block, begun in found:
+        stretch = stretch.and_then(block)
+        bundle.append(begun)
+        left += begun[1].height
+        if len(bundle) == BUNDLE or left > LEFT:
+            yield stretch, bundle
+            stretch, bundle, left = Stretch(), [], 0
+    if bundle:
+        yield stretch, bundle
+
+
+def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Stretch, Parsed]]:
+    from specdiag import timeline
+
+    reader = timeline.Reader(chosen)
+    for data in sources.chunks(file, sources.BLOCK):
+        reader.feed(data)
+        yield Stretch(), Parsed()
+    done = reader.finish()
+    if reader.counted:
+        file.quoted = lambda wanted: {n: reader.quotes[n] for n in wanted if n in reader.quotes}
+    yield Stretch(), done
+
+
+def _document(file: Source) -> Iterator[Block]:
+    file.document = True
+    data = bytearray()
+    for block in sources.blocks(file, longest=LARGEST_DOCUMENT):
+        data += block.data
+        if len(data) > LARGEST_DOCUMENT:
+            file.warn(
+                f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
+                "write one record a line",
+            )
+            return
+    yield Block(document.split(bytes(data)), 1)
