@@ -139,6 +139,19 @@ class Parsed:
         if frame.height:
             self.frames.setdefault(table, []).append(frame)
 
+    def rows(self, event: Event, frame: pl.DataFrame) -> None:
+        """Add the rows of an event that have any of the columns that it asks for."""
+        constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
+        frame = frame.with_columns(constants)
+        if event.any:
+            given = [pl.col(column).is_not_null() for column in event.any if column in frame]
+            kept = frame.select(pl.any_horizontal(given)).to_series() if given else None
+            if kept is None or not kept.all():  # a filter would copy all columns
+                frame = frame.filter(kept) if kept is not None else frame.clear()
+        if event.starts:
+            self.starts += frame.get_column("line").to_list()
+        self.add(event.table, frame)
+
     def merge(self, other: Parsed) -> None:
         """Take over what another block gave; the first strangers stay."""
         for table, frames in other.frames.items():

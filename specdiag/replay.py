@@ -43,17 +43,23 @@ _AT_PARENT = {
     "parent_visible": "visible",
 }  # fmt: skip
 
-# Table hit: the nodes that carry what the target chose at their parent; the walk takes them where
-# it comes by. Table accepted_row: the walk as recorded, each row with the one that it came from.
+# Table edge: the nodes that carry what the target chose at their parent (the walk takes them where
+# it comes by), and those whose parent does not stand before them. Table accepted_row: the walk as
+# recorded, each row with the one that it came from.
 _WALKS = """
-CREATE TEMP TABLE hit AS
-SELECT id, "row", parent, token
+CREATE TEMP TABLE edge AS
+SELECT id, "row", parent, token, coalesce(token = wanted AND parent >= 0, false) AS chosen
 FROM (
-    SELECT id, unnest(range(len(parents)))::INTEGER AS "row", unnest(parents) AS parent,
-        unnest(node_tokens) AS token, target_tokens
-    FROM traced
+    SELECT *, target_tokens[parent + 1] AS wanted
+    FROM (
+        SELECT id, unnest(range(len(parents)))::INTEGER AS "row", unnest(parents) AS parent,
+            unnest(node_tokens) AS token, target_tokens
+        FROM traced WHERE parents IS NOT NULL
+    )
 )
-WHERE token = target_tokens[parent + 1] AND parent >= 0;
+WHERE (token = wanted AND parent >= 0) OR parent >= "row";
+
+CREATE TEMP VIEW hit AS FROM edge WHERE chosen;
 
 CREATE TEMP TABLE accepted_row AS
 SELECT id, "row", before, parents[row + 1] AS parent, node_tokens[row + 1] AS token,
@@ -61,7 +67,7 @@ SELECT id, "row", before, parents[row + 1] AS parent, node_tokens[row + 1] AS to
 FROM (
     SELECT id, unnest(accepted[2:]) AS "row", unnest(accepted[:-2]) AS before,
         parents, node_tokens, target_tokens
-    FROM traced WHERE len(accepted) > 1
+    FROM traced WHERE path_len > 1
 );
 """
 
@@ -105,12 +111,17 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     """Fill table `replay` from table `step`, and say what could not be judged."""
     if not db.execute("SELECT count(*) FROM step").fetchall()[0][0]:
         return []
+    known = identities()
+    bits = " + ".join(f"(({one.given})::BIGINT << {bit})" for bit, one in enumerate(known))
+    db.execute(
+        f"CREATE TEMP VIEW recorded_step AS SELECT *, rowid AS id, {bits} AS given FROM step"
+    )
     db.execute(bundled.REPLAY.read_text(encoding="utf-8"))
     _unnest(db)
     db.execute(_WALKS)
     notices = _malformed(db)
     unlike: set[tuple[str, str]] = set()  # run and identity of another convention
-    for identity, given in _decidable(db):
+    for identity, given in _decidable(db, known):
         _find(db, identity)
         notices += _set_aside(db, identity, given, unlike)
         db.execute("INSERT INTO replay BY NAME FROM found")
@@ -119,18 +130,21 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
            WHERE identity IN ? AND run IN (SELECT run FROM setting WHERE simulated)""",
         [CHOSEN],
     )
-    for view in ("node", "traced"):
+    for view in ("node", "hit", "traced", "recorded_step"):
         db.execute(f"DROP VIEW {view}")
-    for table in ("found", "hit", "accepted_row", "tree_row", "place", "link", "shape"):
+    for table in ("found", "edge", "accepted_row", "tree_row", "place", "link", "shape"):
         db.execute(f"DROP TABLE IF EXISTS {table}")
     return notices
 
 
-def _decidable(db: duckdb.DuckDBPyConnection) -> list[tuple[Identity, dict[str, int]]]:
+def _decidable(
+    db: duckdb.DuckDBPyConnection, known: list[Identity]
+) -> list[tuple[Identity, dict[str, int]]]:
     """The identities that some steps have the columns for: by run, how many steps."""
-    known = identities()
-    counts = ", ".join(f"count(*) FILTER ({one.given})" for one in known)
-    rows = db.execute(f"SELECT run, {counts} FROM traced GROUP BY run").fetchall()
+    counts = ", ".join(f"sum(given >> {bit} & 1)::BIGINT" for bit in range(len(known)))
+    rows = db.execute(
+        f"SELECT run, {counts} FROM shape WHERE broken IS NULL GROUP BY run"
+    ).fetchall()
     if not rows:
         return []
     by_identity = zip(known, zip(*(row[1:] for row in rows), strict=True), strict=True)

@@ -4,7 +4,7 @@
 -- Whether the lists of a step have the length of its tree, and point into it; an empty list is none.
 -- A cycle of parents is found where depths are checked: no node of it is one deeper than its parent.
 CREATE TEMP TABLE shape AS
-SELECT rowid AS id, run, request, step,
+SELECT id, run, request, step, given,
     CASE
         WHEN parents IS NULL OR len(parents) = 0 THEN NULL
         WHEN parents[1] IS DISTINCT FROM -1 THEN 'parents'
@@ -24,8 +24,11 @@ SELECT rowid AS id, run, request, step,
         WHEN nullif(len(ids_read), 0) <> len(parents) THEN 'ids_read'
         WHEN nullif(len(positions_read), 0) <> len(parents) THEN 'positions_read'
         WHEN list_count(accepted) < len(accepted) OR list_min(accepted) < 0 OR list_max(accepted) >= len(parents) THEN 'accepted'
-    END AS broken
-FROM step WHERE NOT coalesce(warmup, false);
+    END AS broken,
+    -- what stands at the ends of the accepted path: later queries need not read its list
+    len(path) AS path_len, path[1] AS path_start, path[-1] AS path_end, target_tokens[path[-1] + 1] AS choice
+FROM (SELECT *, nullif(accepted, []) AS path FROM recorded_step)
+WHERE NOT coalesce(warmup, false);
 
 -- The steps of a request in their order. A step that is missing, or there twice, breaks the chain.
 CREATE TEMP TABLE link AS
@@ -46,7 +49,7 @@ FROM known;
 
 -- A step with its neighbours' ids and its run's settings.
 CREATE TEMP TABLE place AS
-SELECT h.id, l.next, l.previous, coalesce(l.first, false) AS first,
+SELECT h.id, l.next, l.previous, coalesce(l.first, false) AS first, h.path_len, h.path_start, h.path_end, h.choice,
     t.block, t.depth_limit, t.mask_id, t.vocab, t.depth_bonus, t.stop_ids, t.dtype, t.draft_layers, t.target_windows,
     t.tap_layers, t.draft_vocab, coalesce(t.simulated, false) AS simulated
 FROM shape h LEFT JOIN link l USING (id) LEFT JOIN setting t ON t.run = h.run

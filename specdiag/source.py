@@ -22,6 +22,7 @@ from specdiag.errors import NOTHING_READ, Notice, SpecdiagError, reason
 BLOCK = 16 << 20  # bytes; smaller blocks cost time, larger ones memory
 LONGEST_LINE = 8 << 20  # bytes; a longer line is named and skipped
 LONGEST_RECORD = 64 << 20  # the same for JSON: a benchmark is one record with all its times
+SOUGHT = LONGEST_LINE // 4  # bytes at a block's end where a boundary is looked for
 MOST_LINES = 1 << 20  # a row costs memory however short it is
 HEAD = 256 << 10  # bytes that a format is recognised by
 # Real logs shrink tenfold, a bomb a thousandfold: past this ratio we stop reading.
@@ -234,6 +235,11 @@ def blocks(
             if end < 0:
                 continue
             chunk, dropping, line = chunk[end + 1 :], False, line + 1
+        cut = _cut(chunk, boundary) if _is_plain(rest, chunk, longest) else 0
+        if cut:  # copied once
+            data, rest = b"".join((rest, memoryview(chunk)[:cut])), chunk[cut:]
+            line = yield from _parts(data, line)
+            continue
         data = rest + chunk
         while giant := _giant(data, longest):
             start, end = giant
@@ -281,9 +287,18 @@ def _giant(data: bytes, longest: int) -> tuple[int, int] | None:
     return None
 
 
+def _is_plain(rest: bytes, chunk: bytes, longest: int) -> bool:
+    """Whether a chunk that goes on behind `rest` has no line that is too long."""
+    return (
+        len(chunk) > SOUGHT
+        and len(rest) + chunk.find(b"\n") <= longest
+        and not _giant(chunk, longest)
+    )
+
+
 def _cut(data: bytes, boundary: bytes) -> int:
     if boundary:
-        at = data.rfind(b"\n" + boundary, max(0, len(data) - LONGEST_LINE // 4))
+        at = data.rfind(b"\n" + boundary, max(0, len(data) - SOUGHT))
         if at >= 0:
             return at + 1
     return data.rfind(b"\n") + 1

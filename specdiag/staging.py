@@ -7,8 +7,10 @@ import polars as pl
 
 from specdiag.parser import TABLES
 from specdiag.shapes import Handover
+from specdiag.steptable import Steps
 
 DATA = TABLES
+WAITING = tuple(table for table in TABLES if table != "step")
 LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
 WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are copied
 
@@ -17,17 +19,18 @@ class Staging:
     """Schema raw: the rows as parsed, numbered, with all columns of their table, life and arm.
 
     Frames wait as they are and are scanned in place; only very large inputs are copied on the way.
+    Those of steps are put where they stay.
     """
 
     def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
         self.db = db
         self.columns: dict[str, dict[str, str]] = {}
-        self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in DATA}
+        self.steps = Steps(db, _cast)
+        self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in WAITING}
         self.rows: dict[str, int] = dict.fromkeys(DATA, 0)
-        self.filled: dict[str, set[str]] = {table: set() for table in DATA}
         self.copied: set[str] = set()
         db.execute("CREATE SCHEMA raw")
-        for table in DATA:
+        for table in WAITING:
             described = db.execute(f"DESCRIBE {table}").fetchall()
             columns = {name: type for name, type, *_ in described if name != "run"}
             self.columns[table] = columns | {
@@ -37,13 +40,15 @@ class Staging:
             }
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
-        known = self.columns[table]
-        waiting = self.frames[table]
-        self.filled[table].update(frame.columns)
         first = self.rows[table]
         self.rows[table] += frame.height
         numbers = pl.int_range(first, first + frame.height, eager=True)
         frame = frame.with_columns(numbers.alias("number"))
+        if table == "step":
+            self.steps.add(frame)
+            return
+        known = self.columns[table]
+        waiting = self.frames[table]
         # As series: a constant stays one piece, and the pieces of a frame must be alike.
         waiting.append(pl.DataFrame([one for one in frame.get_columns() if one.name in known]))
         if sum(one.height for one in waiting) > WAITING_ROWS:
@@ -51,29 +56,12 @@ class Staging:
 
     def finish(self) -> None:
         """Make raw.TABLE readable for every table."""
-        for table in DATA:
+        self.steps.finish()
+        for table in WAITING:
             if table in self.copied:
                 self._copy(table)
             else:
                 self.db.execute(f"CREATE VIEW raw.{table} AS {self._select(table)}")
-
-    def narrow(self, table: str, *derived: str) -> None:
-        """Columns of a table that nothing fills become constants.
-
-        As columns of their own they take the time and the memory of full ones. The SQL that fills
-        the table finds their names in a variable.
-        """
-        empty = [
-            name
-            for name in self.columns[table]
-            if name not in self.filled[table] and name not in derived
-        ]
-        columns = ", ".join(
-            f"{_name(name)} {type}" + f" GENERATED ALWAYS AS (NULL::{type})" * (name in empty)
-            for name, type, *_ in self.db.execute(f"DESCRIBE {table}").fetchall()
-        )
-        self.db.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
-        self.db.execute(f"SET VARIABLE empty_{table}_columns = {empty}::VARCHAR[]")
 
     def _copy(self, table: str) -> None:
         verb = (

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import document, parser, records
+from specdiag import document, layout, parser
 from specdiag.parser import Parsed, Parser, Rest
 
 QUICK = settings(deadline=None, max_examples=40)
@@ -139,8 +139,8 @@ def test_a_record_with_thousands_of_keys_is_read_and_the_first_are_named(flat: P
     parsed = read(flat, {**STEP, **many})
     (row,) = rows(parsed)
     assert row["commit_len"] == 3
-    assert len(parsed.unread) == records.MOST_KEYS
-    assert len(json.loads(row["other_ms"])) == records.MOST_KEYS
+    assert len(parsed.unread) == layout.MOST_KEYS
+    assert len(json.loads(row["other_ms"])) == layout.MOST_KEYS
 
 
 def test_the_same_key_twice_is_one_value(flat: Parser) -> None:

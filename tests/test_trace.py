@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, parser, records, store
+from specdiag import bundled, layout, parser, store
 from specdiag.ddtree import trace
 from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
 
@@ -56,7 +56,7 @@ def columns(table: str) -> dict[str, str]:
 
 def sql_type(field: str) -> str:
     """The type of schema.sql for a type of parsers/steps.toml."""
-    found = records.SQL_TYPES[field] if field != "int" else "BIGINT"
+    found = layout.SQL_TYPES[field] if field != "int" else "BIGINT"
     depth = 0
     while isinstance(found, list):
         (found,) = found

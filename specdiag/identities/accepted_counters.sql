@@ -8,11 +8,11 @@
 -- step counts the root as well; see counted_root.sql.
 
 WITH counted AS (
-    SELECT id, run, accepted_depth, accepted_drafts, commit_len, len(accepted) - 1 AS drafts,
+    SELECT id, run, accepted_depth, accepted_drafts, commit_len, path_len - 1 AS drafts,
         -- where it ends, what was emitted of them; without a record of that, anything less (-1)
-        CASE WHEN last OR cut IS NOT NULL THEN coalesce(least(len(emitted), len(accepted) - 1), -1) ELSE len(accepted) - 1 END AS told,
-        CASE WHEN last OR cut IS NOT NULL THEN coalesce(len(emitted), -1) ELSE len(accepted) END AS told_commit
-    FROM traced WHERE accepted IS NOT NULL
+        CASE WHEN last OR cut IS NOT NULL THEN coalesce(least(len(emitted), path_len - 1), -1) ELSE path_len - 1 END AS told,
+        CASE WHEN last OR cut IS NOT NULL THEN coalesce(len(emitted), -1) ELSE path_len END AS told_commit
+    FROM traced WHERE path_len IS NOT NULL
 ),
 rooted AS (
     SELECT run, coalesce(bool_and(accepted_depth = drafts + 1), false) AS depth, coalesce(bool_and(accepted_drafts = drafts + 1), false) AS drafted FROM counted GROUP BY run

@@ -3,8 +3,8 @@
 
 -- Accepted rows begin at the root and go from parent to child.
 
-SELECT id, 'accepted' AS field, 0 AS entry, 0 AS expected, accepted[1] AS observed
-FROM traced WHERE accepted[1] <> 0 AND len(parents) > 0
+SELECT id, 'accepted' AS field, 0 AS entry, 0 AS expected, path_start AS observed
+FROM traced WHERE path_start <> 0 AND parents IS NOT NULL AND len(parents) > 0
 UNION ALL
 SELECT id, 'accepted', row, before, parent
-FROM accepted_row WHERE parent <> before AND id IN (SELECT id FROM traced WHERE accepted[1] = 0)
+FROM accepted_row WHERE parent <> before AND id IN (SELECT id FROM place WHERE path_start = 0)

@@ -4,7 +4,7 @@
 
 -- The bonus is the target's choice at the last accepted row.
 
-SELECT id, 'bonus' AS field, accepted[-1] AS entry, target_tokens[accepted[-1] + 1] AS expected, bonus AS observed
-FROM traced WHERE bonus <> target_tokens[accepted[-1] + 1]
+SELECT id, 'bonus' AS field, path_end AS entry, choice AS expected, bonus AS observed
+FROM traced WHERE bonus <> choice
 UNION ALL
-SELECT id, 'bonus_row', NULL, accepted[-1], bonus_row FROM traced WHERE bonus_row <> accepted[-1]
+SELECT id, 'bonus_row', NULL, path_end, bonus_row FROM traced WHERE bonus_row <> path_end

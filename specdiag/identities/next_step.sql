@@ -6,7 +6,7 @@
 -- fits a commit counter at odds with the path is that contradiction, not another one.
 
 WITH pair AS (
-    SELECT s.id, n.id AS next_id, s.run, s.request, s.bonus, n.root, s.ctx_len, n.ctx_len AS next_start, len(s.accepted) AS committed, s.commit_len
+    SELECT s.id, n.id AS next_id, s.run, s.request, s.bonus, n.root, s.ctx_len, n.ctx_len AS next_start, s.path_len AS committed, s.commit_len
     FROM traced s JOIN traced n ON n.id = s.next
 ),
 torn AS (

@@ -7,4 +7,4 @@ SELECT id, 'kv_before' AS field, NULL AS entry, ctx_len AS expected, kv_before A
 UNION ALL
 SELECT id, 'kv_verified', NULL, ctx_len + width, kv_verified FROM traced WHERE kv_verified <> ctx_len + width
 UNION ALL
-SELECT id, 'kv_after', NULL, ctx_len + len(accepted), kv_after FROM traced WHERE kv_after <> ctx_len + len(accepted)
+SELECT id, 'kv_after', NULL, ctx_len + path_len, kv_after FROM traced WHERE kv_after <> ctx_len + path_len

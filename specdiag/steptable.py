@@ -1,0 +1,128 @@
+"""Table step, filled while traces are read.
+
+The lists of steps are most of what there is to store. They are copied once, from the frame of a
+block to their place, and what is known only at the end (the run, which step is the last of its
+request) is filled in beside them, by derive/02_steps.sql.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+
+import duckdb
+import polars as pl
+
+from specdiag.shapes import Handover
+
+ALWAYS = ("run", "source", "line", "nodes", "last")
+# What steps are told apart by until their runs are known.
+HELPERS = {"number": "BIGINT", "life": "INTEGER", "arm": "VARCHAR"}
+ROWS = 122_880  # a group of rows in DuckDB: fewer are copied twice
+# Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
+FRONT = {"depths": "0", "node_tokens": "root"}
+
+
+class Steps:
+    """Table step. Columns that no frame has had so far are constants, and cost nothing."""
+
+    def __init__(self, db: duckdb.DuckDBPyConnection, cast: Callable[[str, str], str]) -> None:
+        """`cast` makes SQL that reads an expression as a type."""
+        self.db = db
+        self.cast = cast
+        described = db.execute("DESCRIBE step").fetchall()
+        self.types: dict[str, str] = {name: type for name, type, *_ in described} | HELPERS
+        self.given: dict[str, str] = {}  # the columns that are none of these constants
+        self.waiting: list[pl.DataFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add the rows of a frame, now or with later ones."""
+        if frame.height:
+            self.waiting.append(frame)
+        if sum(one.height for one in self.waiting) >= ROWS:
+            self._store()
+
+    def finish(self) -> None:
+        """Make what was added readable, also as raw.step."""
+        self._store()
+        if not self.given:
+            self._admit({})
+        self.db.execute("CREATE VIEW raw.step AS FROM main.step")
+
+    def _store(self) -> None:
+        frames, self.waiting = self.waiting, []
+        if not frames:
+            return
+        # Several threads would fill pieces of their own and copy them together: twice the work.
+        ((threads,),) = self.db.execute("SELECT current_setting('threads')").fetchall()
+        self.db.execute("SET threads = 1")
+        for alike in _runs(frames):
+            self._insert(pl.concat(alike, rechunk=False))
+        self.db.execute(f"SET threads = {threads}")
+
+    def _insert(self, frame: pl.DataFrame) -> None:
+        wanted = {one.name: type for one in frame.get_columns() if (type := self._fitting(one))}
+        self._admit(wanted)
+        read = {name: self.cast(f'"{name}"', self.given[name]) for name in wanted}
+        for name in ("parents", "root", "nodes", "finish"):
+            read.setdefault(name, f"NULL::{self.types[name]}")
+        kept = {name: f'"{name}"' for name in wanted} | {
+            "nodes": "CASE WHEN parents IS NOT NULL THEN len(parents) - 1 ELSE nodes END",
+            "last": "finish IS NOT NULL",
+        }
+        for name in FRONT:
+            if _is_shorter(frame, name):
+                kept[name] = f"""CASE WHEN len({name}) = len(parents) - 1
+                    THEN list_concat([{FRONT[name]}], {name}) ELSE {name} END"""
+        self.db.register("frame_step", Handover(frame))
+        self.db.execute(
+            f"INSERT INTO step BY NAME SELECT {_as(kept)} FROM (SELECT {_as(read)} FROM frame_step)"
+        )
+        self.db.unregister("frame_step")
+
+    def _fitting(self, one: pl.Series) -> str:
+        """The type of a frame's column here; lists of short integers stay as they are."""
+        type = self.types.get(one.name, "")
+        return "INTEGER[]" if type == "BIGINT[]" and one.dtype == pl.List(pl.Int32) else type
+
+    def _admit(self, wanted: dict[str, str]) -> None:
+        """Give the table the columns and the widths that a frame needs."""
+        always = {name: self.types[name] for name in (*ALWAYS, *HELPERS)}
+        if not self.given or wanted.keys() - self.given.keys():
+            self._create(always | wanted | self.given)
+        for name, type in wanted.items():
+            if type != self.given[name] and self.given[name] == "INTEGER[]":
+                self.db.execute(f'ALTER TABLE step ALTER "{name}" TYPE {type}')
+                self.given[name] = type
+
+    def _create(self, given: dict[str, str]) -> None:
+        columns = ", ".join(
+            f'"{name}" {given[name]}'
+            if name in given
+            else f'"{name}" {type} GENERATED ALWAYS AS (NULL::{type})'
+            for name, type in self.types.items()
+        )
+        self.db.execute(f"CREATE TABLE wider_step ({columns})")
+        if self.given:
+            names = ", ".join(f'"{name}"' for name in self.given)
+            self.db.execute(f"INSERT INTO wider_step BY NAME SELECT {names} FROM step")
+        self.db.execute("DROP TABLE step")
+        self.db.execute("ALTER TABLE wider_step RENAME TO step")
+        self.given = given
+
+
+def _runs(frames: list[pl.DataFrame]) -> Iterator[list[pl.DataFrame]]:
+    """The frames, those together that have the same columns and follow each other."""
+    for _, found in itertools.groupby(frames, key=lambda one: one.schema):
+        yield list(found)
+
+
+def _is_shorter(frame: pl.DataFrame, name: str) -> bool:
+    """Whether any list of a column has one entry less than there are parents."""
+    given = [one for one in (name, "parents") if isinstance(frame.schema.get(one), pl.List)]
+    sizes = frame.select(pl.col(one).list.len().cast(pl.Int64) for one in given)
+    return len(given) == 2 and bool((sizes[name] == sizes["parents"] - 1).any())
+
+
+def _as(columns: Mapping[str, str]) -> str:
+    return ", ".join(f'{value} AS "{name}"' for name, value in columns.items())
