@@ -22,6 +22,7 @@ TEMPLATES = 12  # shapes of one kind that are learned in a block; more are read 
 def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
     """The event's rows; labels that no field knows are counted in `parsed`."""
     names = event.names
+    whole = f"{parser.prefix}{event.head}"
     done: list[pl.DataFrame] = []
     left = frame.drop("record", "inside")
     odd = left.clear()
@@ -36,6 +37,8 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
         groups = pl.col("text").str.extract_groups(template).alias("_")
         matched = left.with_columns(groups).unnest("_")
         hit = matched.get_column("v0").is_not_null()
+        if not template.startswith(whole):  # a torn line; others like it say their time
+            hit &= ~left.get_column("text").str.contains(whole)
         rows, left = matched.filter(hit), left.filter(~hit)
         for label in labels:
             if label not in names and label not in parser.ignore:
@@ -126,8 +129,9 @@ def _label_by_label(
     if "(?P<" in event.head:
         groups = pl.col("body").str.extract_groups(f"^{event.head}").alias("_")
         rows = rows.with_columns(groups).unnest("_")
+    behind = pl.col("body").str.replace(f"^{event.head}", "")
     pairs = (
-        rows.select("row", pl.col("body").str.extract_all(r"[^,:]+: [^,]*").alias("pair"))
+        rows.select("row", behind.str.extract_all(r"[^,:]+: [^,]*").alias("pair"))
         .explode("pair")
         .drop_nulls("pair")
         .with_columns(
