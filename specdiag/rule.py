@@ -180,7 +180,7 @@ def _hit(rule: Rule, row: dict[str, Any]) -> Hit:
         message=rule.title if row["message"] is None else str(row["message"]),
         severity=severity,
         against=row.get("against"),
-        impact=None if impact is None else min(1.0, max(0.0, float(impact))),
+        impact=plain(None if impact is None else min(1.0, max(0.0, float(impact)))),
         places=places,
         values={name: plain(value) for name, value in row.items() if name not in SPECIAL},
         causes=rule.ranked(likely),
