@@ -12,6 +12,7 @@ from specdiag.shapes import Handover
 DATA = TABLES
 LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
 PLACE = ("source", "line", "time", "rank")  # what tables are joined by, which takes no constants
+IN_ORDER = ("decode",)  # tables whose rows are put in the order of their lines
 WAITING_ROWS = 250_000  # rows of a table that wait as frames: fewer would be small pieces on disk
 WAITING_BYTES = 64 << 20  # the same where rows hold lists
 
@@ -52,12 +53,9 @@ class Staging:
             if one.name in known and one.null_count() < frame.height
         ]
         self.filled[table].update(one.name for one in kept)
-        waiting.append(pl.DataFrame(kept))
-        rows = sum(one.height for one in waiting)
-        if rows > WAITING_ROWS or (
-            rows > 1000 and sum(one.estimated_size() for one in waiting) > WAITING_BYTES
-        ):
+        if waiting and _many(waiting) and not _beside(waiting, frame):
             self._store(table)
+        self.frames[table].append(pl.DataFrame(kept))
 
     def finish(self) -> None:
         """Make raw.TABLE readable for every table."""
@@ -127,6 +125,8 @@ class Staging:
         """The columns of the frames that wait, typed."""
         frames = self.frames[table]
         frame = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+        if table in IN_ORDER and frame.height:
+            frame = _sorted(frame)
         if frame.height:
             self.db.register(f"frame_{table}", Handover(frame))
         columns = ", ".join(
@@ -135,6 +135,28 @@ class Staging:
         return (
             f"SELECT {columns} FROM frame_{table}" if frame.height else f"SELECT {columns} LIMIT 0"
         )
+
+
+def _many(waiting: list[pl.DataFrame]) -> bool:
+    """Whether frames are worth a place on disk."""
+    rows = sum(one.height for one in waiting)
+    return rows > WAITING_ROWS or (
+        rows > 1000 and sum(one.estimated_size() for one in waiting) > WAITING_BYTES
+    )
+
+
+def _beside(waiting: list[pl.DataFrame], frame: pl.DataFrame) -> bool:
+    """Whether a frame has lines of the block that the last one came from."""
+    last = waiting[-1]
+    if not (last.height and frame.height) or last.item(0, "source") != frame.item(0, "source"):
+        return False
+    return bool(frame.item(0, "line") < last.item(-1, "line"))
+
+
+def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows by file and line, as most frames have them."""
+    place = frame.get_column("source").cast(pl.Int64) * 2**40 + frame.get_column("line")
+    return frame if place.is_sorted() else frame.sort("source", "line", maintain_order=True)
 
 
 def _cast(frame: pl.DataFrame, column: str, type: str) -> str:

@@ -5,7 +5,7 @@
 CREATE TEMP TABLE lane AS
 WITH seen AS (
     SELECT source, life, coalesce(rank, '') AS rank_key, accept_len IS NOT NULL AS accepts, row_number() OVER () AS nth,
-        source = lag(source) OVER () AND life = lag(life) OVER () AND line < lag(line) OVER () AS back
+        source = lag(source) OVER () AND life = lag(life) OVER () AND line <= lag(line) OVER () AS back
     FROM raw.decode
 ),
 part_rank AS (
@@ -30,9 +30,11 @@ SELECT source, line, arg_min_null(commit_len, told_line) AS told_len
 FROM (SELECT source, line AS told_line, commit_len, unnest([line - 2, line - 1, line]) AS line FROM raw.acceptance WHERE drafted_tokens IS NOT NULL)
 GROUP BY source, line;
 
--- The reports with something between them and the one before, and a prompt of the same rank there.
+-- The last prompt that the same rank computed before a report, where something stands between it and
+-- the one before, or where a torn line holds both.
 CREATE TEMP TABLE prompted AS
-WITH gap AS (
+WITH prompt AS (SELECT source, line, coalesce(rank, '') AS rank_key FROM raw.prefill),
+gap AS (
     SELECT number, source, line, coalesce(rank, '') AS rank_key
     FROM (
         SELECT number, source, line, rank,
@@ -41,9 +43,12 @@ WITH gap AS (
     )
     WHERE next IS NOT true
 )
-SELECT g.number, f.line AS prefill_line
-FROM gap g ASOF JOIN (SELECT source, coalesce(rank, '') AS rank_key, line FROM raw.prefill) f
-    ON f.source = g.source AND f.rank_key = g.rank_key AND f.line <= g.line;
+SELECT number, max(prefill_line) AS prefill_line FROM (
+    SELECT g.number, f.line AS prefill_line
+    FROM gap g ASOF JOIN prompt f ON f.source = g.source AND f.rank_key = g.rank_key AND f.line <= g.line
+    UNION ALL
+    SELECT d.number, d.line FROM raw.decode d JOIN prompt f ON f.source = d.source AND f.line = d.line WHERE f.rank_key = coalesce(d.rank, '')
+) GROUP BY number;
 
 -- A report covers the time since the one before it, idle time included: one that is more than three
 -- times as slow a token as both neighbours, or as the next where it is the first, spans a gap.
