@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import polars as pl
 
+from specdiag import space
 from specdiag.parser import TABLES
 from specdiag.shapes import Handover
 from specdiag.steptable import Steps
@@ -12,24 +13,28 @@ from specdiag.steptable import Steps
 DATA = TABLES
 WAITING = tuple(table for table in TABLES if table != "step")
 LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
-WAITING_ROWS = 2_000_000  # rows of a table that wait as frames before they are copied
+PLACE = ("source", "line", "time", "rank")  # what tables are joined by, which takes no constants
+IN_ORDER = ("decode",)  # tables whose rows are put in the order of their lines
+WAITING_ROWS = 250_000  # rows of a table that wait as frames: fewer would be small pieces on disk
+WAITING_BYTES = 64 << 20  # the same where rows hold lists
 
 
 class Staging:
     """Schema raw: the rows as parsed, numbered, with all columns of their table, life and arm.
 
-    Frames wait as they are and are scanned in place; only very large inputs are copied on the way.
-    Those of steps are put where they stay.
+    Few rows wait as frames and are scanned in place; many are put on disk on the way. Those of
+    steps are put where they stay.
     """
 
     def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
         self.db = db
         self.columns: dict[str, dict[str, str]] = {}
-        self.steps = Steps(db, _cast)
+        self.steps = Steps(db, _cast, self._move)
         self.frames: dict[str, list[pl.DataFrame]] = {table: [] for table in WAITING}
         self.rows: dict[str, int] = dict.fromkeys(DATA, 0)
-        self.copied: set[str] = set()
-        db.execute("CREATE SCHEMA raw")
+        self.filled: dict[str, set[str]] = {table: set() for table in WAITING}
+        self.stored: dict[str, set[str]] = {}  # columns of the tables that are on disk
+        self.moved = False
         for table in WAITING:
             described = db.execute(f"DESCRIBE {table}").fetchall()
             columns = {name: type for name, type, *_ in described if name != "run"}
@@ -50,48 +55,142 @@ class Staging:
         known = self.columns[table]
         waiting = self.frames[table]
         # As series: a constant stays one piece, and the pieces of a frame must be alike.
-        waiting.append(pl.DataFrame([one for one in frame.get_columns() if one.name in known]))
-        if sum(one.height for one in waiting) > WAITING_ROWS:
-            self._copy(table)
+        kept = [
+            one
+            for one in frame.get_columns()
+            if one.name in known and one.null_count() < frame.height
+        ]
+        self.filled[table].update(one.name for one in kept)
+        if waiting and _many(waiting) and not _beside(waiting, frame):
+            self._store(table)
+        self.frames[table].append(pl.DataFrame(kept))
 
     def finish(self) -> None:
         """Make raw.TABLE readable for every table."""
         self.steps.finish()
         for table in WAITING:
-            if table in self.copied:
-                self._copy(table)
+            if table in self.stored and self.frames[table]:
+                self._store(table)
+        self.db.execute("CREATE SCHEMA raw")
+        self.db.execute("CREATE VIEW raw.step AS FROM main.step")
+        for table in WAITING:
+            if table in self.stored:
+                columns = ", ".join(
+                    f"{_name(name) if name in self.stored[table] else f'NULL::{type}'} "
+                    f"AS {_name(name)}"
+                    for name, type in self.columns[table].items()
+                )
+                rows = f"SELECT {columns} FROM waiting.{table}"
             else:
-                self.db.execute(f"CREATE VIEW raw.{table} AS {self._select(table)}")
+                rows = self._select(table, list(self.columns[table]))
+            self.db.execute(f"CREATE VIEW raw.{table} AS {rows}")
 
-    def _copy(self, table: str) -> None:
-        verb = (
-            f"INSERT INTO raw.{table}" if table in self.copied else f"CREATE TABLE raw.{table} AS"
+    def narrow(self, table: str, *derived: str) -> None:
+        """Columns of a table that nothing fills become constants, but for those of its place.
+
+        As columns of their own they take the time and the memory of full ones. The SQL that fills
+        the table finds their names in a variable.
+        """
+        empty = [
+            name
+            for name in self.columns[table]
+            if self.rows[table] and name not in self.filled[table] and name not in derived + PLACE
+        ]
+        columns = ", ".join(
+            f"{_name(name)} {type}" + f" GENERATED ALWAYS AS (NULL::{type})" * (name in empty)
+            for name, type, *_ in self.db.execute(f"DESCRIBE {table}").fetchall()
         )
-        self.db.execute(f"{verb} {self._select(table)}")
-        self.copied.add(table)
-        self.frames[table] = []
+        self.db.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
+        self.db.execute(f"SET VARIABLE empty_{table}_columns = {empty}::VARCHAR[]")
 
-    def _select(self, table: str) -> str:
+    def release(self, table: str) -> None:
+        """Forget the rows of a table: everything that is made from them is there."""
+        self.frames[table] = []
+        self.db.unregister(f"frame_{table}")
+        if self.stored.pop(table, None) is not None:
+            self.db.execute(f"DROP TABLE waiting.{table}")
+
+    def _move(self) -> None:
+        """Make room on disk, before the first of many rows is put into a table."""
+        if not self.moved:
+            space.move(self.db)
+            self.db.execute("CREATE SCHEMA waiting")
+            self.moved = True
+
+    def _store(self, table: str) -> None:
+        """Put the frames that wait into a table on disk."""
+        self._move()
+        names = {name for frame in self.frames[table] for name in frame.columns}
+        selected = self._select(table, [name for name in self.columns[table] if name in names])
+        if table not in self.stored:
+            self.db.execute(f"CREATE TABLE waiting.{table} AS {selected}")
+            self.stored[table] = names
+        else:
+            for name in sorted(names - self.stored[table]):
+                self.db.execute(
+                    f"ALTER TABLE waiting.{table} ADD COLUMN {_name(name)} "
+                    f"{self.columns[table][name]}"
+                )
+            self.stored[table] |= names
+            self.db.execute(f"INSERT INTO waiting.{table} BY NAME {selected}")
+        self.frames[table] = []
+        self.db.unregister(f"frame_{table}")
+
+    def _select(self, table: str, names: list[str]) -> str:
+        """The columns of the frames that wait, typed."""
         frames = self.frames[table]
         frame = pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+        if table in IN_ORDER and frame.height:
+            frame = _sorted(frame)
         if frame.height:
             self.db.register(f"frame_{table}", Handover(frame))
         columns = ", ".join(
-            f"{_cast(_name(column) if column in frame.columns else 'NULL', type)} "
-            f"AS {_name(column)}"
-            for column, type in self.columns[table].items()
+            f"{_cast(frame, name, self.columns[table][name])} AS {_name(name)}" for name in names
         )
         return (
             f"SELECT {columns} FROM frame_{table}" if frame.height else f"SELECT {columns} LIMIT 0"
         )
 
 
-def _cast(value: str, type: str) -> str:
+def _many(waiting: list[pl.DataFrame]) -> bool:
+    """Whether frames are worth a place on disk."""
+    rows = sum(one.height for one in waiting)
+    return rows > WAITING_ROWS or (
+        rows > 1000 and sum(one.estimated_size() for one in waiting) > WAITING_BYTES
+    )
+
+
+def _beside(waiting: list[pl.DataFrame], frame: pl.DataFrame) -> bool:
+    """Whether a frame has lines of the block that the last one came from."""
+    last = waiting[-1]
+    if not (last.height and frame.height) or last.item(0, "source") != frame.item(0, "source"):
+        return False
+    return bool(frame.item(0, "line") < last.item(-1, "line"))
+
+
+def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows by file and line, as most frames have them."""
+    place = frame.get_column("source").cast(pl.Int64) * 2**40 + frame.get_column("line")
+    return frame if place.is_sorted() else frame.sort("source", "line", maintain_order=True)
+
+
+def _cast(frame: pl.DataFrame, column: str, type: str) -> str:
     """What a user's parser calls by another type becomes NULL, and so does a garbled counter."""
-    value = f"TRY_CAST({value} AS {type})"
+    if column not in frame.columns:
+        return f"NULL::{type}"
+    if type in ("INTEGER", "DOUBLE") and frame.schema[column] == _EXACT[type]:
+        return _name(column)
+    value = f"TRY_CAST({_name(column)} AS {type})"
     if type != "BIGINT":
         return value
+    if frame.schema[column] == pl.Int64:
+        values = frame.get_column(column)
+        if values.is_between(-LARGEST, LARGEST).all():  # NULL is no reason against it
+            return _name(column)
     return f"CASE WHEN {value} BETWEEN -{LARGEST} AND {LARGEST} THEN {value} END"
+
+
+_EXACT = {"INTEGER": pl.Int32, "DOUBLE": pl.Float64}
 
 
 def _name(column: str) -> str:

@@ -26,10 +26,14 @@ FRONT = {"depths": "0", "node_tokens": "root"}
 class Steps:
     """Table step. Columns that no frame has had so far are constants, and cost nothing."""
 
-    def __init__(self, db: duckdb.DuckDBPyConnection, cast: Callable[[str, str], str]) -> None:
-        """`cast` makes SQL that reads an expression as a type."""
+    def __init__(
+        self, db: duckdb.DuckDBPyConnection, cast: Callable[[pl.DataFrame, str, str], str],
+        make_room: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`cast` makes SQL that reads a frame's column as a type; `make_room` is for many rows."""
         self.db = db
         self.cast = cast
+        self.make_room = make_room
         described = db.execute("DESCRIBE step").fetchall()
         self.types: dict[str, str] = {name: type for name, type, *_ in described} | HELPERS
         self.given: dict[str, str] = {}  # the columns that are none of these constants
@@ -40,14 +44,14 @@ class Steps:
         if frame.height:
             self.waiting.append(frame)
         if sum(one.height for one in self.waiting) >= ROWS:
+            self.make_room()
             self._store()
 
     def finish(self) -> None:
-        """Make what was added readable, also as raw.step."""
+        """Make what was added readable."""
         self._store()
         if not self.given:
             self._admit({})
-        self.db.execute("CREATE VIEW raw.step AS FROM main.step")
 
     def _store(self) -> None:
         frames, self.waiting = self.waiting, []
@@ -63,7 +67,7 @@ class Steps:
     def _insert(self, frame: pl.DataFrame) -> None:
         wanted = {one.name: type for one in frame.get_columns() if (type := self._fitting(one))}
         self._admit(wanted)
-        read = {name: self.cast(f'"{name}"', self.given[name]) for name in wanted}
+        read = {name: self.cast(frame, name, self.given[name]) for name in wanted}
         for name in ("parents", "root", "nodes", "finish"):
             read.setdefault(name, f"NULL::{self.types[name]}")
         kept = {name: f'"{name}"' for name in wanted} | {

@@ -10,19 +10,29 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, interrupt, reading, replay, runs, spill
+from specdiag import bundled, interrupt, reading, replay, runs, space
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
 from specdiag.reading import Progress, Reading
 from specdiag.source import Source
-from specdiag.staging import DATA, Staging
+from specdiag.staging import DATA, WAITING, Staging
 from specdiag.timings import OFF, Timings
 
+DECODED = (  # the columns of table decode that derive/ fills
+    "complete", "commit_len", "accepted_drafts", "ctx_len", "step_ms", "after_prefill", "idle",
+    "usable", "steady",
+)  # fmt: skip
+NARROW = ("decode", "prefill")
+_USED = {"03_decode": ("decode", "prefill")}  # raw rows, by the last reader
 DERIVED = ("decode", "step", "request", "problem", "metric")  # by derive/; the rest are copied
 
 # Events that only a server which really starts prints, and where a part names its algorithm.
 _START_KINDS = ("weights", "capacity", "capture_begin", "ready", "hook")
+_KNOWN = {
+    "config": "false",
+    "event": f"bool_or(coalesce(kind, '') IN {_START_KINDS})",
+}
 _ALGORITHM = {
     "config": "CASE WHEN key IN ('speculative_algorithm', 'method') THEN value END",
     "benchmark": "algorithm",
@@ -54,16 +64,9 @@ class Store:
         return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def open_empty(threads: int | None = None, memory: str = "") -> duckdb.DuckDBPyConnection:
-    """An in-memory database with every table of schema.sql, empty."""
-    config: dict[str, Any] = {
-        "python_enable_replacements": False, "temp_directory": spill.place(),
-    }  # fmt: skip
-    if threads:
-        config["threads"] = threads
-    if memory:
-        config["memory_limit"] = memory
-    db = duckdb.connect(config=config)
+def open_empty(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConnection:
+    """A database with every table of schema.sql, empty; see `space.connect`."""
+    db = space.connect(memory, threads)
     interrupt.reaches(db)
     db.execute(bundled.SCHEMA.read_text(encoding="utf-8"))
     return db
@@ -91,10 +94,11 @@ def load(
     """Read all files into a locked store.
 
     `baseline` names a run that the others are compared with, beside those of the files marked as
-    such; `saved` are the databases that it will be copied to. Raises SpecdiagError when there is
-    no such run.
+    such; `saved` are the databases that it will be copied to. `threads` and `memory` bound what
+    DuckDB takes, as in "1GB"; the answers depend on neither. Raises SpecdiagError when there is no
+    such run.
     """
-    db = open_empty(threads, memory)
+    db = open_empty(memory, threads)
     staging = Staging(db)
     readings = []
     for number, file in enumerate(files):
@@ -105,10 +109,12 @@ def load(
             part.done(one.format, one.source.size(), one.lines)
         readings.append(one)
     staging.finish()
+    staging.narrow("decode", *DECODED)
+    staging.narrow("prefill")
     _assign(db, readings)
     baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
-    _derive(db, timings)
+    _derive(db, staging, timings)
     if threads:  # some of that is done by one, and resets it
         db.execute(f"SET threads = {threads}")
     db.execute(
@@ -136,19 +142,19 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
         if reading.format
     ]
     servers = {file.source for file in files if file.format.endswith("_server")}
+    # Table by table, in few columns: texts of all rows side by side would take a second a gigabyte.
     union = " UNION ALL ".join(
-        f"SELECT source, life, coalesce(arm, '') AS arm, '{table}' AS \"table\", "
-        f"{'NULL' if table == 'step' else 'time'} AS time, "
-        f"{'kind' if table == 'event' else 'NULL'} AS kind, "
-        f"{_ALGORITHM.get(table, 'NULL')} AS algorithm, "
-        f"{_MODEL if table == 'config' else 'NULL'} AS model FROM raw.{table}"
+        f"""SELECT source, life, coalesce(arm, '') AS arm, {_KNOWN.get(table, "true")} AS known,
+                max(upper({_ALGORITHM.get(table, "NULL")})) AS algorithm,
+                max(lower({_MODEL if table == "config" else "NULL"})) AS model,
+                min({time}) AS started, max({time}) AS ended
+            FROM raw.{table} GROUP BY source, life, coalesce(arm, '')"""
         for table in DATA
+        for time in ["NULL::TIMESTAMP" if table == "step" else "time"]
     )
     rows = db.execute(
-        f"""SELECT source, life, arm,
-                NOT bool_or("table" NOT IN ('config', 'event')
-                            OR coalesce(kind, '') IN {_START_KINDS}),
-                max(upper(algorithm)), max(lower(model)), min(time), max(time)
+        f"""SELECT source, life, arm, NOT bool_or(known), max(algorithm), max(model),
+                min(started), max(ended)
             FROM ({union}) GROUP BY source, life, arm ORDER BY source, life, arm"""
     ).fetchall()
     parts = [
@@ -165,22 +171,32 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
         )
 
 
-def _derive(db: duckdb.DuckDBPyConnection, timings: Timings) -> None:
+def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -> None:
+    """From schema raw to the tables, the rows of each let go as soon as they are used."""
     for table in DATA:
         if table not in DERIVED:
+            empty = f"getvariable('empty_{table}_columns')" if table in NARROW else "[]"
             db.execute(
-                f"INSERT INTO {table} BY NAME SELECT p.run, d.* EXCLUDE (number, life, arm) "
-                f"FROM raw.{table} d JOIN part p ON p.source = d.source AND p.life = d.life "
-                "AND p.arm = coalesce(d.arm, '')"
+                f"""INSERT INTO {table} BY NAME
+                    SELECT COLUMNS(lambda name: name NOT IN {empty}) FROM (
+                        SELECT p.run, d.* EXCLUDE (number, life, arm) FROM raw.{table} d
+                        JOIN part p ON p.source = d.source AND p.life = d.life
+                            AND p.arm = coalesce(d.arm, '')
+                    )"""
             )
     # Frames come without a row count, and for few rows DuckDB would compare every pair.
     db.execute("SET asof_loop_join_threshold = 0")
     for path in sorted(bundled.DERIVE.glob("*.sql")):
         with timings.part("derived tables", path.name):
             db.execute(path.read_text(encoding="utf-8"))
+        for table in _USED.get(path.stem, ()):
+            staging.release(table)
+    db.execute("DROP SCHEMA raw CASCADE")
+    for table in WAITING:
+        staging.release(table)
     db.execute("DROP SCHEMA raw CASCADE")
     for table in DATA:
-        db.unregister(f"frame_{table}")
+        staging.release(table)
 
 
 def _fill_sources(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:

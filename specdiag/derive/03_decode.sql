@@ -1,70 +1,116 @@
 -- Decode lines.
 
--- What its neighbours say of a report, from the few columns that it takes.
--- `prefill_line` is the last prompt that the same rank computed before it. A report covers the time
--- since the one before it, idle time included: one that is more than three times as slow a token as
--- both neighbours, or as the next where it is the first, spans a gap. vLLM reports what speculation
--- won in a record of its own, right after the one of its throughput (`told_len`).
-CREATE TEMP TABLE decode_flag AS
-WITH narrow AS (
-    SELECT p.run, p.place, d.source, d.line, d.number, coalesce(d.rank, '') AS rank_key, d.running,
-        coalesce(d.complete, true) AND coalesce(d.running > 0 AND d.tokens_per_s > 0, false) AS sound,
-        CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len,
+-- The rows of a part as they lie: where they are together, in the order of their lines and of one
+-- rank that no other part of the run has, the neighbours of a report are the rows around it.
+CREATE TEMP TABLE lane AS
+WITH seen AS (
+    SELECT source, life, coalesce(rank, '') AS rank_key, accept_len IS NOT NULL AS accepts, row_number() OVER () AS nth,
+        source = lag(source) OVER () AND life = lag(life) OVER () AND line <= lag(line) OVER () AS back
+    FROM raw.decode
+),
+part_rank AS (
+    SELECT source, life, rank_key, bool_or(accepts) AS accepts, min(nth) AS first, max(nth) AS last, count(*) AS rows, coalesce(bool_or(back), false) AS back
+    FROM seen GROUP BY source, life, rank_key
+),
+placed AS (
+    SELECT p.run, p.place, r.*, count(*) OVER (PARTITION BY r.source, r.life) AS ranks, count(*) OVER (PARTITION BY p.run, r.rank_key) AS parts
+    FROM part_rank r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = ''
+)
+SELECT l.run, place, source, life, s.speculates,
+    bool_and(ranks = 1 AND parts = 1 AND NOT back AND last - first + 1 = rows) AS plain
+FROM placed l JOIN (
+    SELECT p.run, bool_or(p.accepts) OR any_value(coalesce(a.algorithm, 'NONE')) <> 'NONE' AS speculates
+    FROM placed p JOIN asked a ON a.run = p.run GROUP BY p.run
+) s ON s.run = l.run
+GROUP BY ALL;
+
+-- vLLM reports what speculation won in a record of its own, right after the one of its throughput.
+CREATE TEMP TABLE told AS
+SELECT source, line, arg_min_null(commit_len, told_line) AS told_len
+FROM (SELECT source, line AS told_line, commit_len, unnest([line - 2, line - 1, line]) AS line FROM raw.acceptance WHERE drafted_tokens IS NOT NULL)
+GROUP BY source, line;
+
+-- The last prompt that the same rank computed before a report, where something stands between it and
+-- the one before, or where a torn line holds both.
+CREATE TEMP TABLE prompted AS
+WITH prompt AS (SELECT source, line, coalesce(rank, '') AS rank_key FROM raw.prefill),
+gap AS (
+    SELECT number, source, line, coalesce(rank, '') AS rank_key
+    FROM (
+        SELECT number, source, line, rank,
+            line = lag(line) OVER () + 1 AND source = lag(source) OVER () AND life = lag(life) OVER () AND rank IS NOT DISTINCT FROM lag(rank) OVER () AS next
+        FROM raw.decode
+    )
+    WHERE next IS NOT true
+)
+SELECT number, max(prefill_line) AS prefill_line FROM (
+    SELECT g.number, f.line AS prefill_line
+    FROM gap g ASOF JOIN prompt f ON f.source = g.source AND f.rank_key = g.rank_key AND f.line <= g.line
+    UNION ALL
+    SELECT d.number, d.line FROM raw.decode d JOIN prompt f ON f.source = d.source AND f.line = d.line WHERE f.rank_key = coalesce(d.rank, '')
+) GROUP BY number;
+
+-- A report covers the time since the one before it, idle time included: one that is more than three
+-- times as slow a token as both neighbours, or as the next where it is the first, spans a gap.
+INSERT INTO decode BY NAME
+WITH timed AS NOT MATERIALIZED (
+    SELECT d.* EXCLUDE (arm) REPLACE (
+        coalesce(d.complete, true) AS complete,
+        CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len
+    ),
         CASE WHEN d.running > 0 AND d.tokens_per_s > 0 THEN d.running / d.tokens_per_s END AS token_s
-    FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
+    FROM raw.decode d
+),
+in_order AS (  -- without a partition and a join below it, a window is computed as rows pass by
+    SELECT *,
+        lag(source) OVER () IS NOT DISTINCT FROM source AND lag(life) OVER () IS NOT DISTINCT FROM life AS follows,
+        lead(source) OVER () IS NOT DISTINCT FROM source AND lead(life) OVER () IS NOT DISTINCT FROM life AS goes_on,
+        lag(token_s) OVER () AS token_s_before, lead(token_s) OVER () AS token_s_after,
+        lag(ctx_len) OVER () AS ctx_before, lag(running) OVER () AS running_before, lag(line) OVER () AS line_before
+    FROM timed
 ),
 neighbour AS (
-    SELECT n.number, n.source, n.sound, n.running, n.ctx_len, n.token_s, f.line AS prefill_line,
-        CASE WHEN a.line <= n.line + 2 THEN a.commit_len END AS told_len,
-        row_number() OVER w AS nth,
-        lag(n.token_s) OVER w AS token_s_before,
-        lead(n.token_s) OVER w AS token_s_after,
-        lag(n.ctx_len) OVER w AS ctx_before,
-        lag(n.running) OVER w AS running_before,
-        lag(n.line) OVER w AS line_before,
-        lag(n.source) OVER w AS source_before
-    FROM narrow n
-    ASOF LEFT JOIN (SELECT source, coalesce(rank, '') AS rank_key, line FROM raw.prefill) f
-        ON f.source = n.source AND f.rank_key = n.rank_key AND f.line <= n.line
-    ASOF LEFT JOIN (SELECT source, line, commit_len FROM raw.acceptance WHERE drafted_tokens IS NOT NULL) a
-        ON a.source = n.source AND a.line >= n.line
-    WINDOW w AS (PARTITION BY n.run, n.rank_key ORDER BY n.place, n.line, n.number)
+    SELECT l.run, l.speculates, d.* EXCLUDE (goes_on) REPLACE (
+        CASE WHEN follows THEN token_s_before END AS token_s_before, CASE WHEN goes_on THEN token_s_after END AS token_s_after,
+        CASE WHEN follows THEN ctx_before END AS ctx_before, CASE WHEN follows THEN running_before END AS running_before,
+        CASE WHEN follows THEN line_before END AS line_before
+    )
+    FROM in_order d JOIN lane l ON l.source = d.source AND l.life = d.life AND l.plain
+    UNION ALL BY NAME
+    SELECT l.run, l.speculates, d.*,
+        row_number() OVER w > 1 AS follows,
+        lag(token_s) OVER w AS token_s_before, lead(token_s) OVER w AS token_s_after,
+        lag(ctx_len) OVER w AS ctx_before, lag(running) OVER w AS running_before,
+        CASE WHEN lag(d.source) OVER w = d.source THEN lag(line) OVER w END AS line_before
+    FROM timed d JOIN lane l ON l.source = d.source AND l.life = d.life AND NOT l.plain
+    WINDOW w AS (PARTITION BY l.run, coalesce(d.rank, '') ORDER BY l.place, d.line, d.number)
 ),
 marked AS (
-    SELECT number, told_len, sound, running = running_before AS same_batch,
-        coalesce(prefill_line > CASE WHEN source_before = source THEN line_before ELSE 0 END, false) AS after_prefill,
-        coalesce(
-            nth = 1
-            OR (token_s > 3 * token_s_after AND (token_s_before IS NULL OR token_s > 3 * token_s_before))
+    SELECT n.* EXCLUDE (follows, running_before, line_before, token_s_before, token_s_after, ctx_before) REPLACE (
+        coalesce(n.accept_len, t.told_len, CASE WHEN NOT n.speculates THEN 1 END) AS commit_len,
+        coalesce(f.prefill_line > coalesce(n.line_before, 0), false) AS after_prefill,
+        NOT follows OR coalesce(
+            (token_s > 3 * token_s_after AND (token_s_before IS NULL OR token_s > 3 * token_s_before))
             OR (token_s_after IS NULL AND token_s > 3 * token_s_before AND NOT ctx_len > 1.5 * ctx_before),
             false
         ) AS idle
-    FROM neighbour
+    ),
+        coalesce(running = running_before, false) AS same_batch
+    FROM neighbour n
+    LEFT JOIN told t ON t.source = n.source AND t.line = n.line
+    LEFT JOIN prompted f ON f.number = n.number
 )
-SELECT number, told_len, after_prefill, idle,
-    sound AND NOT idle AS usable,
-    sound AND NOT idle AND NOT after_prefill AND coalesce(same_batch, false) AS steady
-FROM marked;
+SELECT COLUMNS(lambda name: name NOT IN getvariable('empty_decode_columns'))
+FROM (
+    SELECT * EXCLUDE (number, life, speculates, token_s, same_batch) REPLACE (
+        commit_len - 1 AS accepted_drafts,
+        CASE WHEN token_s IS NOT NULL THEN 1000 * running * commit_len / tokens_per_s END AS step_ms,
+        complete AND token_s IS NOT NULL AND NOT idle AS usable,
+        complete AND token_s IS NOT NULL AND NOT idle AND NOT after_prefill AND same_batch AS steady
+    )
+    FROM marked
+);
 
-INSERT INTO decode BY NAME
-WITH speculating AS (
-    SELECT p.run, bool_or(d.accept_len IS NOT NULL) OR any_value(coalesce(a.algorithm, 'NONE')) <> 'NONE' AS speculates
-    FROM raw.decode d JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
-    JOIN asked a ON a.run = p.run
-    GROUP BY p.run
-)
-SELECT p.run, d.* EXCLUDE (number, life, arm) REPLACE (
-    coalesce(d.complete, true) AS complete,
-    coalesce(d.accept_len, f.told_len, CASE WHEN NOT s.speculates THEN 1 END) AS commit_len,
-    coalesce(d.accept_len, f.told_len, CASE WHEN NOT s.speculates THEN 1 END) - 1 AS accepted_drafts,
-    CASE WHEN d.running > 0 AND d.tokens > 0 THEN d.tokens / d.running END AS ctx_len,
-    CASE WHEN d.running > 0 AND d.tokens_per_s > 0
-         THEN 1000 * d.running * coalesce(d.accept_len, f.told_len, CASE WHEN NOT s.speculates THEN 1 END) / d.tokens_per_s END AS step_ms,
-    f.after_prefill AS after_prefill, f.idle AS idle, f.usable AS usable, f.steady AS steady
-)
-FROM raw.decode d
-JOIN part p ON p.source = d.source AND p.life = d.life AND p.arm = ''
-JOIN speculating s ON s.run = p.run
-JOIN decode_flag f ON f.number = d.number;
-
-DROP TABLE decode_flag;
+DROP TABLE lane;
+DROP TABLE told;
+DROP TABLE prompted;

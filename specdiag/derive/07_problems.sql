@@ -4,12 +4,25 @@
 -- has one, its rank that of the record that opened the traceback, its frames those above it.
 CREATE TEMP TABLE traced AS
 WITH cited AS (SELECT DISTINCT source, line FROM raw.problem),
+-- Of all the reports only those around: in the same 64 lines, or in the last before that have one.
+filled AS (
+    SELECT source, line // 64 AS bucket, bool_or(time IS NOT NULL) AS timed
+    FROM (SELECT source, line, time FROM decode UNION ALL SELECT source, line, time FROM prefill)
+    WHERE source IN (SELECT source FROM cited) GROUP BY source, bucket
+),
+around AS (
+    SELECT source, line // 64 AS bucket FROM cited
+    UNION
+    SELECT f.source, f.bucket FROM cited c ASOF JOIN filled f ON f.source = c.source AND f.bucket < c.line // 64
+    UNION
+    SELECT f.source, f.bucket FROM cited c ASOF JOIN (FROM filled WHERE timed) f ON f.source = c.source AND f.bucket < c.line // 64
+),
 spoken AS (
     SELECT source, line, time, kind, rank FROM event WHERE source IN (SELECT source FROM cited)
     UNION ALL
-    SELECT source, line, time, 'decode', rank FROM decode WHERE source IN (SELECT source FROM cited)
+    SELECT d.source, line, time, 'decode', rank FROM decode d SEMI JOIN around a ON a.source = d.source AND a.bucket = d.line // 64
     UNION ALL
-    SELECT source, line, time, 'prefill', rank FROM prefill WHERE source IN (SELECT source FROM cited)
+    SELECT d.source, line, time, 'prefill', rank FROM prefill d SEMI JOIN around a ON a.source = d.source AND a.bucket = d.line // 64
 ),
 clock AS (SELECT source, line, time FROM spoken WHERE time IS NOT NULL),
 record AS (SELECT source, line, kind, rank FROM spoken WHERE kind NOT IN ('frame', 'stack', 'nan', 'device_assert', 'life')),
@@ -41,13 +54,17 @@ WITH placed AS (
     JOIN part p ON p.source = b.source AND p.life = b.life AND p.arm = ''
     LEFT JOIN traced t ON t.source = b.source AND t.line = b.line
 ),
+located AS (SELECT run, source, min(place) AS place FROM part GROUP BY run, source),
 moment AS (
-    SELECT e.run, min(p.place) AS place, e.source, e.line, e.kind, any_value(e.time) AS time, any_value(e.name) AS name FROM event e
-    JOIN part p ON p.run = e.run AND p.source = e.source
-    WHERE e.kind NOT IN ('frame', 'stack') GROUP BY e.run, e.source, e.line, e.kind
-    UNION ALL
-    SELECT d.run, min(p.place), d.source, d.line, 'decode', any_value(d.time), NULL FROM decode d
-    JOIN part p ON p.run = d.run AND p.source = d.source GROUP BY d.run, d.source, d.line
+    SELECT e.run, p.place, e.line, e.kind, e.time, e.name FROM event e
+    JOIN located p ON p.run = e.run AND p.source = e.source
+    WHERE e.kind NOT IN ('frame', 'stack')
+    UNION ALL  -- of the decode lines of a file the first and the last
+    SELECT d.run, p.place, unnest([d.first_line, d.last_line]), 'decode', unnest([d.first_time, d.last_time]), NULL
+    FROM (
+        SELECT run, source, min(line) AS first_line, max(line) AS last_line, min(time) AS first_time, max(time) AS last_time
+        FROM decode GROUP BY run, source
+    ) d JOIN located p ON p.run = d.run AND p.source = d.source
 ),
 lived AS (
     SELECT run,

@@ -6,26 +6,43 @@ WITH text AS (
     UNION ALL
     SELECT run, 'step', count(DISTINCT request) FROM step WHERE request IS NOT NULL AND NOT coalesce(warmup, false) GROUP BY run
 ),
--- As many stretches as there are texts, four to ten.
-cut AS (
-    SELECT s.*, coalesce(steps, 1) AS weight, ntile(3) OVER w AS third,
-        floor((row_number() OVER w - 1) * least(10, greatest(4, coalesce(t.texts, 10))) / count(*) OVER (PARTITION BY s.run, s.kind)) AS stretch
-    FROM commit_sample s LEFT JOIN text t ON t.run = s.run AND t.kind = s.kind WHERE commit_len >= 1
-    WINDOW w AS (PARTITION BY s.run, s.kind ORDER BY source, line)
+-- Rows that lie together in the order of their lines are numbered as they pass by, others sorted.
+sample AS NOT MATERIALIZED (
+    SELECT run, kind, source, line, commit_len, coalesce(steps, 1) AS weight, ctx_len, running, row_number() OVER () AS place,
+        run = lag(run) OVER () AND kind = lag(kind) OVER () AND (source < lag(source) OVER () OR (source = lag(source) OVER () AND line < lag(line) OVER ())) AS back
+    FROM commit_sample WHERE commit_len >= 1
 ),
+whole AS (
+    SELECT run, kind, count(*) AS rows, min(place) AS first, max(place) - min(place) + 1 = count(*) AND NOT coalesce(bool_or(back), false) AS plain,
+        median(ctx_len) AS ctx_len, median(running) AS running
+    FROM sample GROUP BY run, kind
+),
+cut AS (
+    SELECT s.run, s.kind, source, line, commit_len, weight, place - w.first + 1 AS nth, w.rows
+    FROM sample s JOIN whole w ON w.run = s.run AND w.kind = s.kind AND w.plain
+    UNION ALL
+    SELECT s.run, s.kind, source, line, commit_len, coalesce(steps, 1), row_number() OVER (PARTITION BY s.run, s.kind ORDER BY source, line), w.rows
+    FROM commit_sample s JOIN whole w ON w.run = s.run AND w.kind = s.kind AND NOT w.plain WHERE commit_len >= 1
+),
+-- As many stretches as there are texts, four to ten.
 stretch AS (
-    SELECT run, kind, sum(commit_len * weight) / sum(weight) AS commit_len, sum(weight) AS weight FROM cut GROUP BY run, kind, stretch
+    SELECT c.run, c.kind, floor((nth - 1) * least(10, greatest(4, coalesce(t.texts, 10))) / rows) AS stretch,
+        sum(commit_len * weight) / sum(weight) AS commit_len, sum(commit_len * weight) AS tokens, sum(weight) AS weight,
+        sum(commit_len * weight) FILTER (nth <= (rows + 2) // 3) AS first_tokens, sum(weight) FILTER (nth <= (rows + 2) // 3) AS first_weight,
+        sum(commit_len * weight) FILTER (nth > rows - rows // 3) AS last_tokens, sum(weight) FILTER (nth > rows - rows // 3) AS last_weight,
+        list({'nth': nth, 'place': {'source': source, 'line': line}}) FILTER (nth <= 2 OR nth = rows) AS lines
+    FROM cut c LEFT JOIN text t ON t.run = c.run AND t.kind = c.kind GROUP BY c.run, c.kind, stretch
+),
+mean AS (
+    SELECT run, kind, sum(tokens) / sum(weight) AS commit_len, sum(weight) AS weight, sum(first_tokens) / sum(first_weight) AS first_third,
+        sum(last_tokens) / sum(last_weight) AS last_third, list_transform(list_sort(flatten(list(lines))), lambda one: one.place) AS lines
+    FROM stretch GROUP BY run, kind
 ),
 spread AS (  -- of a weighted mean, and wider where few stretches tell it (the width of Student's t)
-    SELECT run, kind, sqrt(count(*) / (count(*) - 3) * sum((weight * (s.commit_len - m.commit_len)) ** 2)) / sum(weight) AS error
-    FROM stretch s JOIN (SELECT run, kind, sum(commit_len * weight) / sum(weight) AS commit_len FROM cut GROUP BY run, kind) m USING (run, kind)
+    SELECT run, kind, sqrt(count(*) / (count(*) - 3) * sum((s.weight * (s.commit_len - m.commit_len)) ** 2)) / sum(s.weight) AS error
+    FROM stretch s JOIN mean m USING (run, kind)
     GROUP BY run, kind HAVING count(*) >= 4
 )
-SELECT run, kind, sum(commit_len * weight) / sum(weight) AS mean,
-    greatest(any_value(s.error), sqrt(greatest(mean * (mean - 1), 0.01) / sum(weight))) AS error,
-    count(*), sum(weight),
-    sum(commit_len * weight) FILTER (third = 1) / sum(weight) FILTER (third = 1),
-    sum(commit_len * weight) FILTER (third = 3) / sum(weight) FILTER (third = 3),
-    median(ctx_len), median(running),
-    list_concat(arg_min({'source': source, 'line': line}, (source, line), 2), list_filter([arg_max({'source': source, 'line': line}, (source, line))], lambda one: count(*) > 2))
-FROM cut LEFT JOIN spread s USING (run, kind) GROUP BY run, kind;
+SELECT m.run, m.kind, m.commit_len AS mean, greatest(s.error, sqrt(greatest(mean * (mean - 1), 0.01) / m.weight)),
+    w.rows, m.weight, m.first_third, m.last_third, w.ctx_len, w.running, m.lines
+FROM mean m JOIN whole w USING (run, kind) LEFT JOIN spread s USING (run, kind);

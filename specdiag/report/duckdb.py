@@ -55,9 +55,10 @@ def write(
 def _fill(temporary: Path, diagnosis: Diagnosis, store: Store, provenance: Provenance) -> None:
     db = store.db
     name = str(temporary).replace("'", "''")
+    (own,) = db.execute("SELECT current_database()").fetchall()[0]
     db.execute(f"ATTACH '{name}' AS file (TYPE duckdb)")
     try:
-        db.execute("COPY FROM DATABASE memory TO file")
+        db.execute(f"COPY FROM DATABASE {own} TO file")
         db.execute("USE file")
         db.execute(bundled.SAVED.read_text(encoding="utf-8"))
         found = document.document(diagnosis, WHOLE)
@@ -73,7 +74,7 @@ def _fill(temporary: Path, diagnosis: Diagnosis, store: Store, provenance: Prove
         )
     finally:
         with contextlib.suppress(duckdb.Error):  # what went wrong before says more
-            db.execute("USE memory")
+            db.execute(f"USE {own}")
     db.execute("DETACH file")
 
 
