@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import weakref
 from pathlib import Path
@@ -45,10 +44,6 @@ def move(db: duckdb.DuckDBPyConnection) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     name = str(path).replace("'", "''")
     db.execute(f"ATTACH '{name}' AS {NAME} (TYPE duckdb, RECOVERY_MODE no_wal_writes)")
-    # What is open stays readable without its name, and nothing is left of it even if we are killed.
-    with contextlib.suppress(OSError):
-        path.unlink()
-        path.parent.rmdir()
     for kind, one in kinds:
         db.execute(f'DROP {kind} memory."{one}"')
     db.execute(f"USE {NAME}")

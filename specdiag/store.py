@@ -194,9 +194,6 @@ def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -
     db.execute("DROP SCHEMA raw CASCADE")
     for table in WAITING:
         staging.release(table)
-    db.execute("DROP SCHEMA raw CASCADE")
-    for table in DATA:
-        staging.release(table)
 
 
 def _fill_sources(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
