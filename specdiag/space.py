@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 
 from specdiag import bundled
+from specdiag.errors import SpecdiagError
 
 MEMORY = "256MB"  # of DuckDB; Python, Polars and the blocks that are read take as much again
 NAME = "specdiag"
@@ -21,17 +22,22 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
     """An empty in-memory database that takes at most so much memory, and the disk beyond it.
 
     Its folder is made when it is needed, and is removed with the connection, or with the process.
-    Raises duckdb.Error for a size that is none.
+    Raises SpecdiagError for a size that is none.
     """
     folder = Path(tempfile.gettempdir(), f"specdiag-{os.getpid()}-{os.urandom(6).hex()}")
-    db = duckdb.connect(
-        config={
-            "python_enable_replacements": False,
-            "temp_directory": str(folder),
-            "memory_limit": memory or MEMORY,
-            **({"threads": threads} if threads else {}),
-        }
-    )
+    try:
+        db = duckdb.connect(
+            config={
+                "python_enable_replacements": False,
+                "temp_directory": str(folder),
+                "memory_limit": memory or MEMORY,
+                **({"threads": threads} if threads else {}),
+            }
+        )
+    except duckdb.Error:
+        raise SpecdiagError(
+            f"{memory!r} is no size", "--memory", "write it as in 500MB or 2GB"
+        ) from None
     weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
     return db
 

@@ -60,7 +60,7 @@ class Staging:
     def finish(self) -> None:
         """Make raw.TABLE readable for every table."""
         for table in DATA:
-            if table in self.stored and self.frames[table]:
+            if self.frames[table] and (table in self.stored or _many(self.frames[table])):
                 self._store(table)
         self.db.execute("CREATE SCHEMA raw")
         for table in DATA:
