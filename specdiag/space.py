@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from specdiag import bundled, spill
+from specdiag.errors import SpecdiagError
 
 MEMORY = "256MB"  # of DuckDB; Python, Polars and the blocks that are read take as much again
 NAME = "specdiag"
@@ -18,19 +19,31 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
     """An empty in-memory database that takes at most so much memory, and the disk beyond it.
 
     Its folder is made when it is needed, and is removed with the connection, or with the process.
-    Raises duckdb.Error for a size that is none.
+    Raises SpecdiagError for a size that is none.
     """
     folder = spill.place()
-    db = duckdb.connect(
-        config={
-            "python_enable_replacements": False,
-            "temp_directory": folder,
-            "memory_limit": memory or MEMORY,
-            **({"threads": threads} if threads else {}),
-        }
-    )
+    try:
+        db = duckdb.connect(
+            config={
+                "python_enable_replacements": False,
+                "temp_directory": folder,
+                "memory_limit": memory or MEMORY,
+                **({"threads": threads} if threads else {}),
+            }
+        )
+    except duckdb.Error:
+        raise SpecdiagError(
+            f"{memory!r} is no size", "--memory", "write it as in 500MB or 2GB"
+        ) from None
     weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
     return db
+
+
+def leave(db: duckdb.DuckDBPyConnection) -> None:
+    """Close a database and leave nothing of it on disk, though somebody may still hold it."""
+    (folder,) = db.execute("SELECT current_setting('temp_directory')").fetchall()[0]
+    db.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def move(db: duckdb.DuckDBPyConnection) -> None:

@@ -69,7 +69,7 @@ class Staging:
         """Make raw.TABLE readable for every table."""
         self.steps.finish()
         for table in WAITING:
-            if table in self.stored and self.frames[table]:
+            if self.frames[table] and (table in self.stored or _many(self.frames[table])):
                 self._store(table)
         self.db.execute("CREATE SCHEMA raw")
         self.db.execute("CREATE VIEW raw.step AS FROM main.step")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,23 @@ def load(
     such run.
     """
     db = open_empty(memory, threads)
+    with contextlib.ExitStack() as failed:
+        failed.callback(space.leave, db)
+        readings = _fill(db, files, parsers, progress, baseline, threads, cache, timings)
+        with timings.part("replay"):
+            doubts = replay.prove(db) + baselines.incomparable(db)
+        lock(db, saved)
+        failed.pop_all()
+    notes = [note for one in readings for note in one.source.notices]
+    return Store(db, readings, notes + doubts)
+
+
+def _fill(
+    db: duckdb.DuckDBPyConnection, files: list[Source], parsers: list[Parser],
+    progress: Progress | None, baseline: str, threads: int | None, cache: Cache | None,
+    timings: Timings,
+) -> list[Reading]:  # fmt: skip
+    """Read all files into the tables."""
     staging = Staging(db)
     readings = []
     for number, file in enumerate(files):
@@ -121,11 +139,7 @@ def load(
         "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
         [str(bundled.PUBLISHED)],
     )
-    with timings.part("replay"):
-        doubts = replay.prove(db) + baselines.incomparable(db)
-    lock(db, saved)
-    notes = [note for one in readings for note in one.source.notices]
-    return Store(db, readings, notes + doubts)
+    return readings
 
 
 def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:

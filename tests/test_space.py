@@ -1,0 +1,130 @@
+"""Logs that do not fit into memory: the same answers, and nothing left of them on the disk."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from specdiag import SpecdiagError, diagnosis, source, space, spill, staging, steptable, store
+from specdiag.means import Means
+from specdiag.report import json as document
+
+ROOT = Path(__file__).parents[1]
+SAMPLES = ROOT / "sample_logs"
+LOGS = (
+    "dp_imbalance.log", "hung-vllm.log", "founding-1-depth-against-commit",
+    "healthy-complete-trace.jsonl", "server_died.log",
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The folder for temporary files."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    spill._home.cache_clear()
+    yield tmp_path
+    spill._home.cache_clear()
+
+
+def files(place):
+    return [path for path in place.rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def on_disk(monkeypatch):
+    """As if every sample were too large for memory."""
+    many_from(5, monkeypatch)
+
+
+def many_from(rows, monkeypatch):
+    monkeypatch.setattr(staging, "WAITING_ROWS", rows)
+    monkeypatch.setattr(steptable, "ROWS", rows)
+
+
+def load(name, parsers, **settings):
+    return store.load(source.find([str(SAMPLES / name)]), parsers, **settings)
+
+
+def rounded(value):
+    """Sums of the same numbers in another order differ in their last digits."""
+    match value:
+        case float():
+            return float(f"{value:.9g}")
+        case dict():
+            return {key: rounded(one) for key, one in value.items()}
+        case list() | tuple():
+            return [rounded(one) for one in value]
+    return value
+
+
+def answer(name, definitions, **settings):
+    """The JSON document of a sample, read with other memory or threads."""
+    parsers, rules = definitions
+    means = Means(**settings)
+    found, filled = diagnosis.analyze(
+        source.find([str(SAMPLES / name)]), parsers, rules, {}, means=means
+    )
+    assert found.broken == []
+    disk = filled.db.execute("SELECT current_database()").fetchall() == [(space.NAME,)]
+    return rounded(document.document(found)), disk
+
+
+@pytest.fixture(scope="module")
+def definitions():
+    parsers, rules, _ = diagnosis.definitions([], [])
+    return parsers, rules
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_answers_depend_neither_on_memory_nor_on_threads(name, definitions, monkeypatch):
+    plain, in_memory = answer(name, definitions)
+    many_from(5, monkeypatch)
+    little, on_disk = answer(name, definitions, memory="100MB", threads=1)
+    assert (in_memory, on_disk) == (False, True)
+    assert little == plain
+
+
+def test_the_bounds_that_were_asked_for_hold_to_the_end(definitions):
+    filled = load("healthy-complete-trace.jsonl", definitions[0], threads=1, memory="100MB")
+    assert filled.rows(
+        "SELECT current_setting('threads') AS threads, current_setting('memory_limit') AS memory"
+    ) == [{"threads": 1, "memory": "95.3 MiB"}]
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_tables_on_disk_hold_the_same_rows(name, definitions, on_disk, place, monkeypatch):
+    large = load(name, definitions[0])
+    many_from(10**9, monkeypatch)
+    small = load(name, definitions[0])
+    for table in ("config", "event", "decode", "prefill", "acceptance", "step", "problem"):
+        rows = f"SELECT * FROM {table} ORDER BY ALL"
+        assert rounded(large.rows(rows)) == rounded(small.rows(rows)), table
+
+
+def test_nothing_is_left_in_the_temporary_folder(definitions, on_disk, place):
+    filled = load("healthy-dflash.log", definitions[0], memory="50MB")
+    filled.db.execute("CREATE TEMP TABLE large AS SELECT hash(range) AS n FROM range(10_000_000)")
+    assert files(place), "the table is larger than memory may be"
+    filled.db.close()
+    del filled
+    gc.collect()
+    assert files(place) == []
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SpecdiagError("a", "b", "c")])
+def test_nothing_is_left_after_an_error_or_an_interruption(error, definitions, on_disk, place):
+    def stop(done):
+        raise error
+
+    with pytest.raises((KeyboardInterrupt, SpecdiagError)):
+        load("healthy-dflash.log", definitions[0], progress=stop)
+    gc.collect()
+    assert files(place) == []
+
+
+def test_a_size_that_is_none_is_refused(definitions):
+    with pytest.raises(SpecdiagError, match="is no size"):
+        load("healthy-dflash.log", definitions[0], memory="much")
