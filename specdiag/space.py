@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import weakref
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -13,6 +14,8 @@ from specdiag.errors import SpecdiagError
 
 MEMORY = "256MB"  # of DuckDB; Python, Polars and the blocks that are read take as much again
 NAME = "specdiag"
+
+_ends: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -35,15 +38,14 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
         raise SpecdiagError(
             f"{memory!r} is no size", "--memory", "write it as in 500MB or 2GB"
         ) from None
-    weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
+    _ends[db] = weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
     return db
 
 
 def leave(db: duckdb.DuckDBPyConnection) -> None:
     """Close a database and leave nothing of it on disk, though somebody may still hold it."""
-    (folder,) = db.execute("SELECT current_setting('temp_directory')").fetchall()[0]
     db.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    _ends[db]()
 
 
 def move(db: duckdb.DuckDBPyConnection) -> None:
