@@ -22,15 +22,19 @@ bin AS (
     FROM commit_sample JOIN extent USING (run) WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0
     GROUP BY run, bin HAVING count(*) >= $per_length
 ),
-compared AS (
-    SELECT p.run, p.against, count(*) AS lengths, max(h.ctx_len) / min(h.ctx_len) AS range, min(h.ctx_len) AS short_ctx, max(h.ctx_len) AS long_ctx,
-        min(e.commit_len / h.commit_len) AS ratio, min(e.commit_len) / max(e.commit_len) AS hold, avg(h.commit_len) AS commit_len,
-        list(round(e.commit_len, 2) ORDER BY e.ctx_len) AS control, list_concat([arg_max(h.place, h.ctx_len)], list(e.place ORDER BY e.ctx_len)) AS lines
+asked AS MATERIALIZED (  -- or the bins of all runs would be joined with each other first
+    SELECT p.against, h.*
     FROM peer p
     JOIN run a ON a.run = p.run AND a.speculates JOIN run b ON b.run = p.against AND b.speculates
         AND a.algorithm IS NOT DISTINCT FROM b.algorithm AND a.budget IS NOT DISTINCT FROM b.budget
-    JOIN bin h ON h.run = p.run JOIN bin e ON e.run = p.against AND e.bin = h.bin
-    GROUP BY p.run, p.against
+    JOIN bin h ON h.run = p.run
+),
+compared AS (
+    SELECT h.run, h.against, count(*) AS lengths, max(h.ctx_len) / min(h.ctx_len) AS range, min(h.ctx_len) AS short_ctx, max(h.ctx_len) AS long_ctx,
+        min(e.commit_len / h.commit_len) AS ratio, min(e.commit_len) / max(e.commit_len) AS hold, avg(h.commit_len) AS commit_len,
+        list(round(e.commit_len, 2) ORDER BY e.ctx_len) AS control, list_concat([arg_max(h.place, h.ctx_len)], list(e.place ORDER BY e.ctx_len)) AS lines
+    FROM asked h JOIN bin e ON e.run = h.against AND e.bin = h.bin
+    GROUP BY h.run, h.against
 )
 SELECT run, against,
     format('the drafter works at every length ({} tokens a step on the text of {}, from {:,.0f} to {:,.0f} tokens of context); this text is hard: {:.2f} tokens a step',

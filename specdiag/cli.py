@@ -50,6 +50,12 @@ def main() -> None:
     except Exception as error:
         if str(error) == _INTERRUPTED:
             sys.exit(INTERRUPTED)
+        if type(error).__name__ == "OutOfMemoryException":
+            what = "it does not fit into the memory that it may have"
+            typer.echo(
+                SpecdiagError(what, "", "give it more with --memory, or fewer files"), err=True
+            )
+            sys.exit(INTERNAL)
         import traceback
 
         traceback.print_exc()

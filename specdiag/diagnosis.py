@@ -92,7 +92,7 @@ class Diagnosis:
         """
         if self.tables is None:
             raise SpecdiagError("this diagnosis has no tables", "", "diagnose the logs again")
-        return self.tables.db
+        return self.tables.seal()
 
     def to_dict(self) -> dict[str, Any]:
         """The same as `to_json`, as dicts and lists."""

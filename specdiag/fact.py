@@ -31,12 +31,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import duckdb
 
-from specdiag import bundled
+from specdiag import bundled, space
 from specdiag.estimate import Estimate, places, ratio
 from specdiag.store import Store
 
@@ -112,17 +112,24 @@ def facts(store: Store) -> list[Fact]:
 
     Where a source gives only another aggregate of what it measured, that one is told.
     """
-    found = []
+    found: list[Fact] = []
     for metric in metrics().values():
-        sample = collect(store.db, metric)
-        told: set[str] = set()
-        for aggregate in metric.aggregates:
-            if told >= sample.runs:
-                break
-            more = [one for one in aggregated(store.db, sample, aggregate) if one.run not in told]
-            told |= {one.run for one in more}
-            found += more
+        found += space.patiently(store.db, partial(_usual, store.db, metric))
     return sorted(found, key=lambda one: (one.run, one.metric))
+
+
+def _usual(db: duckdb.DuckDBPyConnection, metric: Metric) -> list[Fact]:
+    """A metric of every run, each with the first aggregate that can be told."""
+    sample = collect(db, metric)
+    found: list[Fact] = []
+    told: set[str] = set()
+    for aggregate in metric.aggregates:
+        if told >= sample.runs:
+            break
+        more = [one for one in aggregated(db, sample, aggregate) if one.run not in told]
+        told |= {one.run for one in more}
+        found += more
+    return found
 
 
 def measure(store: Store, metric: Metric, aggregate: str) -> list[Fact]:

@@ -32,12 +32,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from specdiag import bundled, stops
+from specdiag import bundled, space, stops
 from specdiag.series import DATA, KINDS, MOST_SERIES, Group, Series, series, table
 from specdiag.store import Store
 from specdiag.whatif import tables as whatif
@@ -127,7 +128,10 @@ def draw_all(
     many of the points that a picture may have are wanted.
     """
     prepare(store, cited)
-    return [one for sketch in sketches() for one in draw(store.db, sketch, order, share)]
+    found: list[Figure] = []
+    for sketch in sketches():
+        found += space.patiently(store.db, partial(draw, store.db, sketch, order, share))
+    return found
 
 
 def prepare(store: Store, cited: Sequence[Mapping[str, Any]]) -> None:

@@ -111,6 +111,7 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     """Fill table `replay` from table `step`, and say what could not be judged."""
     if not db.execute("SELECT count(*) FROM step").fetchall()[0][0]:
         return []
+    _clear(db)  # what is left of an attempt with too little memory
     known = identities()
     bits = " + ".join(f"(({one.given})::BIGINT << {bit})" for bit, one in enumerate(known))
     db.execute(
@@ -130,11 +131,20 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
            WHERE identity IN ? AND run IN (SELECT run FROM setting WHERE simulated)""",
         [CHOSEN],
     )
+    _drop(db)
+    return notices
+
+
+def _clear(db: duckdb.DuckDBPyConnection) -> None:
+    db.execute("DELETE FROM replay")
+    _drop(db)
+
+
+def _drop(db: duckdb.DuckDBPyConnection) -> None:
     for view in ("node", "hit", "traced", "recorded_step"):
-        db.execute(f"DROP VIEW {view}")
+        db.execute(f"DROP VIEW IF EXISTS {view}")
     for table in ("found", "edge", "accepted_row", "tree_row", "place", "link", "shape"):
         db.execute(f"DROP TABLE IF EXISTS {table}")
-    return notices
 
 
 def _decidable(

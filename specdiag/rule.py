@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from specdiag import bundled
+from specdiag import bundled, space
 from specdiag.errors import SpecdiagError
 from specdiag.header import SEVERITIES, SPECIAL, Cause, Rule, load
 
@@ -106,7 +106,8 @@ def apply(
             statements = db.extract_statements(rule.sql)
             if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
                 raise ValueError("a rule is one SELECT, and changes nothing")
-            rows = _rows(db.execute(statements[0], dict(params))) if decidable else []
+            if decidable:
+                rows = space.patiently(db, lambda: _rows(db.execute(statements[0], dict(params))))
         unknown = {row["run"] for row in rows} - set(decisions)
         if unknown:
             raise ValueError(f"no run is called {min(map(str, unknown))}")
@@ -138,7 +139,7 @@ def _rows(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection, asked: Asked) -> dict[str, str]:
     def ask(sql: str) -> dict[str, Any]:
         if sql not in asked:
-            asked[sql] = dict(db.execute(sql).fetchall())
+            asked[sql] = dict(space.patiently(db, lambda: db.execute(sql).fetchall()))
         return asked[sql]
 
     applies = f"coalesce(({rule.applies}), false)" if rule.applies else "NULL"

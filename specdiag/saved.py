@@ -110,7 +110,8 @@ def _from_database(path: Path) -> Saved:
         # With its type, or a file of another kind would make DuckDB fetch an extension.
         db.execute(f"ATTACH '{name}' AS file (READ_ONLY, TYPE duckdb)")
         db.execute("USE file")
-        store.lock(db)  # its views are somebody else's SQL
+        store.lock(db)
+        db.execute("SET lock_configuration = true")  # its views are somebody else's SQL
     except (duckdb.Error, UnicodeError) as error:
         why = str(error).splitlines()[0]
         raise SpecdiagError(f"the database cannot be opened: {why}", str(path), WRITERS) from None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -13,9 +14,13 @@ from specdiag import bundled, spill
 from specdiag.errors import SpecdiagError
 
 MEMORY = "256MB"  # of DuckDB; Python, Polars and the blocks that are read take as much again
+WIDER = ("1GB", "")  # what a query may have that cannot do with it; in the end, what DuckDB takes
 NAME = "specdiag"
 
+Done = TypeVar("Done")
+
 _ends: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_wider: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()
 
 
 def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConnection:
@@ -39,7 +44,24 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
             f"{memory!r} is no size", "--memory", "write it as in 500MB or 2GB"
         ) from None
     _ends[db] = weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
+    _wider[db] = [] if memory else list(WIDER)
     return db
+
+
+def patiently(db: duckdb.DuckDBPyConnection, work: Callable[[], Done]) -> Done:
+    """What the work gives, which begins again with more memory where there is too little.
+
+    Not beyond what the user allows: then DuckDB's error stays.
+    """
+    while True:
+        try:
+            return work()
+        except duckdb.OutOfMemoryException:
+            wider = _wider.get(db)
+            if not wider:
+                raise
+            limit = wider.pop(0)
+            db.execute(f"SET memory_limit = '{limit}'" if limit else "RESET memory_limit")
 
 
 def leave(db: duckdb.DuckDBPyConnection) -> None:

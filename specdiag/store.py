@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ class Store:
         """The same one: a connection cannot be copied, and copies of a diagnosis share it."""
         return self
 
+    def seal(self) -> duckdb.DuckDBPyConnection:
+        """The connection, in which nothing can be set any more: for SQL that may be any."""
+        self.db.execute("SET lock_configuration = true")
+        return self.db
+
     def rows(self, sql: str, parameters: Any = None) -> list[dict[str, Any]]:
         """The result of a query as dicts."""
         cursor = self.db.execute(sql, parameters)
@@ -76,7 +82,7 @@ def open_empty(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyC
 def lock(db: duckdb.DuckDBPyConnection, saved: Sequence[Path] = ()) -> None:
     """No file, no network, no extension, and no way to change that: for SQL from rule files.
 
-    `saved` are databases that may be written all the same.
+    What else can be set, a SELECT cannot set, and rules are nothing else. `saved` are databases that may be written all the same.
     """
     # DuckDB asks for each of the files that it keeps beside a database.
     beside = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
@@ -84,7 +90,6 @@ def lock(db: duckdb.DuckDBPyConnection, saved: Sequence[Path] = ()) -> None:
         allowed = [f"{path}{end}" for path in saved for end in beside]
         db.execute("SET allowed_paths = ?", [allowed])
     db.execute("SET enable_external_access = false")
-    db.execute("SET lock_configuration = true")
 
 
 def load(
@@ -104,7 +109,7 @@ def load(
         failed.callback(space.leave, db)
         readings = _fill(db, files, parsers, progress, baseline, threads, cache, timings)
         with timings.part("replay"):
-            doubts = replay.prove(db) + baselines.incomparable(db)
+            doubts = space.patiently(db, partial(replay.prove, db)) + baselines.incomparable(db)
         lock(db, saved)
         failed.pop_all()
     notes = [note for one in readings for note in one.source.notices]
@@ -202,7 +207,8 @@ def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -
     db.execute("SET asof_loop_join_threshold = 0")
     for path in sorted(bundled.DERIVE.glob("*.sql")):
         with timings.part("derived tables", path.name):
-            db.execute(path.read_text(encoding="utf-8"))
+            for one in db.extract_statements(path.read_text(encoding="utf-8")):
+                space.patiently(db, partial(db.execute, one))
         for table in _USED.get(path.stem, ()):
             staging.release(table)
     db.execute("DROP SCHEMA raw CASCADE")

@@ -535,3 +535,8 @@ def test_noise_and_wrappers_change_no_row(tmp_path, plain, several):
 
 def test_the_folder_of_parsers_is_the_one_that_is_used():
     assert {path.parent for path in PATHS} == {bundled.PARSERS}
+
+
+@each_parser
+def test_the_patterns_of_a_bundled_parser_compile(one):
+    parser.check(one)  # not at every start

@@ -6,6 +6,7 @@ import gc
 import tempfile
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from specdiag import SpecdiagError, diagnosis, source, space, spill, staging, steptable, store
@@ -128,3 +129,28 @@ def test_nothing_is_left_after_an_error_or_an_interruption(error, definitions, o
 def test_a_size_that_is_none_is_refused(definitions):
     with pytest.raises(SpecdiagError, match="is no size"):
         load("healthy-dflash.log", definitions[0], memory="much")
+
+
+def refused(db, times):
+    """Work that finds too little memory so often; it tells how much it had."""
+    had = []
+
+    def work():
+        had.append(db.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+        if len(had) <= times:
+            raise duckdb.OutOfMemoryException("too little")
+        return had
+
+    return work
+
+
+def test_what_finds_too_little_memory_begins_again_with_more():
+    with space.connect() as db:
+        assert space.patiently(db, refused(db, 2))[:2] == ["244.1 MiB", "953.6 MiB"]
+        with pytest.raises(duckdb.OutOfMemoryException):
+            space.patiently(db, refused(db, 1))
+
+
+def test_nothing_takes_more_memory_than_the_user_allows():
+    with space.connect("100MB") as db, pytest.raises(duckdb.OutOfMemoryException):
+        space.patiently(db, refused(db, 1))

@@ -22,4 +22,5 @@ def query(
     from specdiag.report import catalogue
 
     with filled_from(paths or [], parsers) as filled:
+        filled.seal()
         typer.echo(catalogue.table(filled, sql, format))

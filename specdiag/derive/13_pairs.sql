@@ -1,13 +1,14 @@
 -- Runs beside each other.
 
--- Every two of many runs are too many: then only those that lie together.
 CREATE TEMP TABLE beside AS
-WITH many AS (SELECT count(*) > 64 AS many FROM run)
-SELECT a.run, b.run AS against, b.run IN (SELECT run FROM stated) AND a.run NOT IN (SELECT run FROM stated) AS declared,
-    a.run IN (SELECT run FROM stated) AND b.run NOT IN (SELECT run FROM stated) AS reversed
-FROM run a JOIN run b ON a.run <> b.run JOIN many ON true
-LEFT JOIN near n ON n.run = a.run AND n.against = b.run
-WHERE declared OR reversed OR (a.model IS NOT DISTINCT FROM b.model AND (n.run IS NOT NULL OR (a.model = b.model AND NOT many)));
+SELECT c.run, c.against, c.against IN (SELECT run FROM stated) AND c.run NOT IN (SELECT run FROM stated) AS declared,
+    c.run IN (SELECT run FROM stated) AND c.against NOT IN (SELECT run FROM stated) AS reversed
+FROM (
+    FROM alike
+    UNION SELECT r.run, s.run FROM run r JOIN stated s ON s.run <> r.run
+    UNION SELECT s.run, r.run FROM run r JOIN stated s ON s.run <> r.run
+) c JOIN run a ON a.run = c.run JOIN run b ON b.run = c.against
+WHERE declared OR reversed OR a.model IS NOT DISTINCT FROM b.model;
 
 -- What a run was started with, the last word on each key. A whole that is listed in parts as well is
 -- left out, and so is what cannot matter.
@@ -119,9 +120,12 @@ WITH prompt AS (
 ),
 counted AS (SELECT run, seen, coalesce(text, tokens::VARCHAR) AS what, sum(prompts) AS prompts, sum(tokens) AS tokens FROM prompt WHERE run IN (SELECT run FROM beside) GROUP BY ALL),
 total AS (SELECT run, seen, sum(prompts) AS prompts, sum(tokens) / sum(prompts) AS length FROM counted GROUP BY run, seen),
+asked AS MATERIALIZED (  -- or prompts of all runs would be compared with each other first
+    SELECT b.run, b.against, x.seen, x.what, x.prompts FROM beside b JOIN counted x ON x.run = b.run
+),
 shared AS (
-    SELECT b.run, b.against, x.seen, sum(least(x.prompts, y.prompts)) AS prompts
-    FROM beside b JOIN counted x ON x.run = b.run JOIN counted y ON y.run = b.against AND y.seen = x.seen AND y.what = x.what GROUP BY ALL
+    SELECT x.run, x.against, x.seen, sum(least(x.prompts, y.prompts)) AS prompts
+    FROM asked x JOIN counted y ON y.run = x.against AND y.seen = x.seen AND y.what = x.what GROUP BY ALL
 ),
 judged AS (
     SELECT b.run, b.against, x.seen,
@@ -197,6 +201,7 @@ WHERE greatest(x.tokens, y.tokens) > 1.5 * least(x.tokens, y.tokens) AND least(x
 QUALIFY row_number() OVER (PARTITION BY p.run, p.against ORDER BY x.seen DESC) = 1;
 
 DROP TABLE near;
+DROP TABLE alike;
 DROP TABLE beside;
 DROP TABLE told;
 DROP TABLE version;
