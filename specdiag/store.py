@@ -82,7 +82,8 @@ def open_empty(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyC
 def lock(db: duckdb.DuckDBPyConnection, saved: Sequence[Path] = ()) -> None:
     """No file, no network, no extension, and no way to change that: for SQL from rule files.
 
-    What else can be set, a SELECT cannot set, and rules are nothing else. `saved` are databases that may be written all the same.
+    What else can be set, a SELECT cannot set, and rules are nothing else. `saved` are databases
+    that may be written all the same.
     """
     # DuckDB asks for each of the files that it keeps beside a database.
     beside = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
