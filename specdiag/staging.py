@@ -15,8 +15,8 @@ WAITING = tuple(table for table in TABLES if table != "step")
 LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
 PLACE = ("source", "line", "time", "rank")  # what tables are joined by, which takes no constants
 IN_ORDER = ("decode",)  # tables whose rows are put in the order of their lines
-WAITING_ROWS = 250_000  # rows of a table that wait as frames: fewer would be small pieces on disk
-WAITING_BYTES = 64 << 20  # the same where rows hold lists
+WAITING_ROWS = 130_000  # rows of a table that wait as frames: fewer would be small pieces on disk
+WAITING_BYTES = 32 << 20  # the same where rows hold lists
 
 
 class Staging:

@@ -105,6 +105,31 @@ def test_tables_on_disk_hold_the_same_rows(name, definitions, on_disk, place, mo
         assert rounded(large.rows(rows)) == rounded(small.rows(rows)), table
 
 
+def test_what_is_saved_from_disk_is_a_result_like_any_other(specdiag, on_disk, place, monkeypatch):
+    monkeypatch.chdir(place)
+    log = str(SAMPLES / "dp_imbalance.log")
+    specdiag("analyze", log, "--no-html", "--output", "duckdb=large.duckdb")
+    monkeypatch.setattr(staging, "WAITING_ROWS", 10**9)
+    specdiag("analyze", log, "--no-html", "--output", "duckdb=small.duckdb")
+    saved = []
+    for name in ("large", "small"):
+        with duckdb.connect(f"{name}.duckdb", read_only=True) as db:
+            tables = db.execute("SHOW TABLES").fetchall()
+            rows = db.execute("SELECT * FROM decode ORDER BY ALL").fetchall()
+            types = db.execute("SELECT column_type FROM (DESCRIBE decode)").fetchall()
+            saved.append((tables, types, rows))
+    assert saved[0] == saved[1]
+    assert [path.name for path in place.iterdir() if path.is_dir()] == []
+
+
+def test_a_locked_store_takes_large_tables(definitions, on_disk, place):
+    filled = load("dp_imbalance.log", definitions[0], memory="50MB")
+    for table in ("TABLE", "TEMP TABLE"):
+        filled.db.execute(f"CREATE {table} large AS SELECT hash(range) AS n FROM range(5_000_000)")
+        assert filled.rows("SELECT count(n) AS n FROM large") == [{"n": 5_000_000}]
+        filled.db.execute("DROP TABLE large")
+
+
 def test_nothing_is_left_in_the_temporary_folder(definitions, on_disk, place):
     filled = load("healthy-dflash.log", definitions[0], memory="50MB")
     filled.db.execute("CREATE TEMP TABLE large AS SELECT hash(range) AS n FROM range(10_000_000)")
