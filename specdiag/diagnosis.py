@@ -10,8 +10,7 @@ from typing import Any
 
 import duckdb
 
-from specdiag import bundled, outcome, parser, rule, store
-from specdiag import source as sources
+from specdiag import bundled, outcome, parser, quoting, rule, store
 from specdiag.assertions import Verdict
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.finding import Evidence, Finding, Run, explain, rank
@@ -270,7 +269,7 @@ def _quote(hits: list[Hit], filled: Store) -> dict[tuple[int, int], str]:
     return {
         (source, line): text
         for source, numbers in wanted.items()
-        for line, text in sources.quote(filled.readings[source].source, numbers).items()
+        for line, text in quoting.quote(filled.readings[source].source, numbers).items()
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from specdiag import blocks, parser, pickles, raw, records, reference, stretches
+from specdiag import blocks, content, parser, pickles, raw, records, reference, stretches
 from specdiag import source as sources
 from specdiag.cache import Cache, Kept, Writer
 from specdiag.parser import Parsed, Parser
@@ -87,10 +87,10 @@ def read(
 def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list[str]]:
     if pickles.is_pickle(file.magic()):
         file.records = reference.records(file)
-        head = file.records[: sources.HEAD]
+        head = file.records[: content.HEAD]
         return parser.recognise(parsers, head)[0] if head else None, []
-    head = sources.head(file)
-    if head.startswith(sources.PARQUET):
+    head = content.head(file)
+    if head.startswith(content.PARQUET):
         from specdiag import parquet
 
         return parquet.recognise(file, parsers), []
@@ -102,7 +102,7 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
         return None, []
     head = head.replace(b"\0", b"")  # what a rotated log leaves behind
     if not head.strip():
-        for _ in sources.blocks(Source(file.name, file.path, notices=file.notices)):
+        for _ in content.blocks(Source(file.name, file.path, notices=file.notices)):
             break
         if not file.notices:
             file.warn("the file is empty", "look whether its writer died, or give another file")
@@ -141,7 +141,7 @@ def _kept(
     file: Source, chosen: Parser, head: list[str], threads: int, cache: Cache | None
 ) -> Generator[Parsed, None, None]:
     """What the blocks of a file give: from the cache, by parsing, or the one and then the other."""
-    text = file.magic() != sources.PARQUET
+    text = file.magic() != content.PARQUET
     more = (raw.wrapper_of(chosen, head), blocks.heading(chosen, head)) if text else ()
     key = cache.key(file, chosen, *more) if cache and text else ""
     if cache is None or not key:

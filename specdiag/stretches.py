@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from specdiag import blocks, cuts, document, lines, parser, raw
-from specdiag import source as sources
+from specdiag import blocks, content, cuts, document, lines, parser, raw
+from specdiag.content import Block
 from specdiag.parser import Parsed, Parser
-from specdiag.source import Block, Source
+from specdiag.source import Source
 
 BUNDLE = 8  # blocks that are finished together
 LEFT = 50_000  # lines that are too many for that
@@ -38,7 +38,7 @@ def parsed(
     file: Source, chosen: Parser, head: list[str], threads: int
 ) -> Iterator[tuple[Stretch, Parsed]]:
     """The stretches of a file and what they gave, in order, several blocks at a time."""
-    if file.magic() == sources.PARQUET:
+    if file.magic() == content.PARQUET:
         from specdiag import parquet
 
         yield Stretch(), parquet.read(file, chosen)
@@ -50,11 +50,11 @@ def parsed(
     if file.records:
         found = iter([Block(file.records, 1)])
     elif chosen.format == "lines":
-        found = sources.blocks(file, chosen.boundary.encode())
+        found = content.blocks(file, chosen.boundary.encode())
     elif document.is_document("\n".join(head[:3]).encode()):
         found = _document(file)
     else:
-        found = sources.blocks(file, longest=sources.LONGEST_RECORD)
+        found = content.blocks(file, longest=content.LONGEST_RECORD)
     heading = blocks.heading(chosen, head).encode()
 
     def begin(block: Block) -> lines.Begun:
@@ -114,7 +114,7 @@ def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Stretch, Parsed]]:
     from specdiag import timeline
 
     reader = timeline.Reader(chosen)
-    for data in sources.chunks(file, sources.BLOCK):
+    for data in content.chunks(file, content.BLOCK):
         reader.feed(data)
         yield Stretch(), Parsed()
     done = reader.finish()
@@ -126,7 +126,7 @@ def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Stretch, Parsed]]:
 def _document(file: Source) -> Iterator[Block]:
     file.document = True
     data = bytearray()
-    for block in sources.blocks(file, longest=LARGEST_DOCUMENT):
+    for block in content.blocks(file, longest=LARGEST_DOCUMENT):
         data += block.data
         if len(data) > LARGEST_DOCUMENT:
             file.warn(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from specdiag.errors import reason
@@ -83,3 +86,14 @@ def read(stream: IO[bytes], size: int) -> tuple[bytes, str]:
     except Exception as error:  # zlib.error and ZstdError share no base class
         problem = str(error)
     return b"".join(pieces), problem
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A file for reading. Raises OSError for what is none: a pipe would make us wait for ever."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        os.scandir(path).close()  # a closed one says so
+        raise OSError("a link to a folder is not followed")
+    if not stat.S_ISREG(mode):
+        raise OSError("this is a pipe, a socket or a device, not a file")
+    return open(path, "rb")

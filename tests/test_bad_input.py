@@ -24,7 +24,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import diagnosis, parser, reading, rule, source
+from specdiag import content, diagnosis, parser, reading, rule, source, unpack
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.parser import Parser
@@ -228,7 +228,7 @@ def test_a_file_without_permission_is_named(
             raise PermissionError(13, "Permission denied")
         return open(path, *rest)
 
-    monkeypatch.setattr(source, "open", refuse, raising=False)
+    monkeypatch.setattr(unpack, "open", refuse, raising=False)
     found = analyze(closed, good)
     assert said(found) == ["not read: permission denied"]
     assert evidence(found)
@@ -263,8 +263,8 @@ def test_a_packed_log_that_was_cut_is_analysed_as_far_as_it_goes(
 def test_a_bomb_is_stopped_and_what_came_before_is_analysed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "BOMB_FLOOR", 1 << 20)
-    monkeypatch.setattr(source, "BLOCK", 1 << 18)
+    monkeypatch.setattr(content, "BOMB_FLOOR", 1 << 20)
+    monkeypatch.setattr(content, "BLOCK", 1 << 18)
     bomb = tmp_path / "bomb.log.gz"
     bomb.write_bytes(gzip.compress(LINE.encode() * 3 + bytes(50 << 20)))
     found = analyze(bomb)
@@ -290,7 +290,7 @@ def test_a_giant_line_is_named_with_its_number_and_the_lines_after_it_keep_their
 def test_a_giant_first_line_does_not_hide_the_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(content, "LONGEST_LINE", 1 << 20)
     log = tmp_path / "server.log"
     log.write_bytes(b"x" * (2 << 20) + b"\n" + LINE.encode() * 2)
     assert [line for line, _ in evidence(analyze(log))] == [2, 3]
@@ -318,14 +318,14 @@ def test_a_log_that_vanishes_while_it_is_read_is_named(
 ) -> None:
     log = tmp_path / "server.log"
     log.write_text(LINE)
-    head = source.head
+    head = content.head
 
     def look_and_lose(file: source.Source) -> bytes:
         found = head(file)
         log.unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr(source, "head", look_and_lose)
+    monkeypatch.setattr(content, "head", look_and_lose)
     found = analyze(log, good)
     assert said(found) == ["not read: no such file or directory"]
     assert evidence(found)
@@ -336,7 +336,7 @@ def test_a_log_that_is_written_or_rotated_while_it_is_read_gives_what_it_had(
 ) -> None:
     log = tmp_path / "server.log"
     log.write_text(LINE * 2 + LINE[:50])
-    blocks = source.blocks
+    blocks = content.blocks
 
     def and_grow(file: source.Source, *rest: Any, **options: Any) -> Any:
         for block in blocks(file, *rest, **options):
@@ -345,7 +345,7 @@ def test_a_log_that_is_written_or_rotated_while_it_is_read_gives_what_it_had(
                     stream.write(LINE[50:] + LINE)
             yield block
 
-    monkeypatch.setattr(source, "blocks", and_grow)
+    monkeypatch.setattr(content, "blocks", and_grow)
     assert [line for line, _ in evidence(analyze(log))] == [1, 2]
 
     def and_shrink(file: source.Source, *rest: Any, **options: Any) -> Any:
@@ -355,7 +355,7 @@ def test_a_log_that_is_written_or_rotated_while_it_is_read_gives_what_it_had(
             yield block
 
     log.write_text(LINE * 2)
-    monkeypatch.setattr(source, "blocks", and_shrink)
+    monkeypatch.setattr(content, "blocks", and_shrink)
     found = analyze(log)
     assert [finding.message for finding in found.findings] == ["2 rows"]
     assert evidence(found) == []  # the lines are gone; nothing else is quoted in their place
@@ -530,7 +530,7 @@ def test_records_of_megabytes_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
     """A benchmark with its details is one record of many megabytes on one line."""
-    monkeypatch.setattr(source, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(content, "LONGEST_LINE", 1 << 20)
     big = json.dumps({**json.loads(STEP), "generated_texts": "x" * (3 << 20)})
     trace = tmp_path / "steps.json"
     array = shape.startswith("[")

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from specdiag import cache, parser, reading, source
+from specdiag import cache, content, parser, reading
 from specdiag.cache import Cache
 from specdiag.source import Source
 
@@ -45,7 +45,7 @@ class Rows:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(cache, "LEAST", 0)
-    monkeypatch.setattr(source, "MOST_LINES", 20)
+    monkeypatch.setattr(content, "MOST_LINES", 20)
 
 
 @pytest.fixture

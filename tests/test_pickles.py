@@ -14,7 +14,7 @@ import zipfile
 
 import pytest
 
-from specdiag import pickles, source
+from specdiag import pickles, quoting
 
 RESULT = {
     "responses": [
@@ -272,7 +272,7 @@ def test_a_result_becomes_requests_and_steps(results):
     ]
     assert filled.rows("FROM replay") == []
     (file,) = (reading.source for reading in filled.readings)
-    assert '"step": 0' in source.quote(file, {3})[3]
+    assert '"step": 0' in quoting.quote(file, {3})[3]
 
 
 def test_a_hostile_one_is_named_and_the_rest_is_read(tmp_path, load, root):

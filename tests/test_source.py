@@ -16,7 +16,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from specdiag import source, unpack
+from specdiag import content, quoting, source, unpack
 from specdiag.errors import NOTHING_READ, WRONG_USE, Notice, SpecdiagError
 from specdiag.source import Source
 
@@ -34,7 +34,7 @@ def names(*paths: object) -> list[str]:
 def numbered(file: Source, **options: object) -> dict[int, bytes]:
     """Every line that the blocks hold, by its number."""
     found: dict[int, bytes] = {}
-    for block in source.blocks(file, **options):  # type: ignore[arg-type]
+    for block in content.blocks(file, **options):  # type: ignore[arg-type]
         lines = block.data.split(b"\n")
         found.update({block.line + n: line for n, line in enumerate(lines) if line})
     return found
@@ -45,7 +45,7 @@ def fail_to_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(source, "open", refuse, raising=False)
+    monkeypatch.setattr(unpack, "open", refuse, raising=False)
     yield
 
 
@@ -105,8 +105,8 @@ def test_what_cannot_be_read_in_a_folder_is_named_and_does_not_hang(tmp_path: Pa
     (folder / "away").symlink_to(tmp_path / "elsewhere")
     said = {}
     for file in source.find([str(folder)]):
-        assert source.head(file) == (b"x\n" if file.path.name == "a.log" else b"")
-        list(source.blocks(file))
+        assert content.head(file) == (b"x\n" if file.path.name == "a.log" else b"")
+        list(content.blocks(file))
         said[file.path.name] = [notice.what for notice in file.notices]
     assert said.pop("a.log") == []
     assert said == {
@@ -124,7 +124,7 @@ def test_a_dangling_or_circular_link_on_the_command_line_is_named(
 ) -> None:
     (tmp_path / "link").symlink_to(target)
     (file,) = source.find([str(tmp_path / "link")])
-    assert list(source.blocks(file)) == []
+    assert list(content.blocks(file)) == []
     assert file.notices[0].where == str(tmp_path / "link")
 
 
@@ -135,7 +135,7 @@ def test_a_closed_folder_is_named(tmp_path: Path) -> None:
     closed.chmod(0)
     try:
         (file,) = source.find([str(tmp_path)])
-        assert list(source.blocks(file)) == []
+        assert list(content.blocks(file)) == []
         assert file.notices[0].what == "not read: permission denied"
     finally:
         closed.chmod(0o700)
@@ -156,7 +156,7 @@ def test_a_closed_folder_is_named_for_root_too(
 
     monkeypatch.setattr(os, "scandir", refuse)
     files = {file.path.name: file for file in source.find([str(tmp_path)])}
-    assert list(source.blocks(files["closed"])) == []
+    assert list(content.blocks(files["closed"])) == []
     assert files["closed"].notices[0].what == "not read: permission denied"
 
 
@@ -167,7 +167,7 @@ def test_standard_input_is_read_once_and_removed_at_the_end(
     (file,) = found = source.find(["-", "-"])
     assert file.name == "<stdin>"
     assert numbered(file) == {1: b"one", 2: b"two"}
-    assert source.quote(file, {2}) == {2: "two"}
+    assert quoting.quote(file, {2}) == {2: "two"}
     source.discard(found)
     assert not file.path.exists()
 
@@ -197,7 +197,7 @@ def test_a_named_pipe_on_the_command_line_is_read_like_a_file(tmp_path: Path) ->
     (file,) = found = source.find([str(pipe)])
     writer.join()
     assert file.name == str(pipe)
-    assert source.head(file) == b"one\ntwo\n"
+    assert content.head(file) == b"one\ntwo\n"
     assert numbered(file) == {1: b"one", 2: b"two"}
     source.discard(found)
     assert pipe.exists() and not file.path.exists()
@@ -222,10 +222,10 @@ def test_any_bytes_in_blocks_of_any_size_are_the_same_lines(
     data = b"\n".join(lines)
     path = tmp_path / "x"
     path.write_bytes(data)
-    if data[:2] in source.UTF16 or data[:2] == unpack.GZIP or data[:4] == unpack.ZSTD:
+    if data[:2] in content.UTF16 or data[:2] == unpack.GZIP or data[:4] == unpack.ZSTD:
         return  # not those bytes, but what they stand for
     file = Source("x", path)
-    assert b"".join(block.data for block in source.blocks(file, boundary, size)) == data
+    assert b"".join(block.data for block in content.blocks(file, boundary, size)) == data
     assert numbered(file, boundary=boundary, size=size) == {
         n: line for n, line in enumerate(lines, start=1) if line
     }
@@ -252,7 +252,7 @@ def test_lines_that_are_too_long_are_named_and_all_others_keep_their_numbers(
 def test_a_block_ends_before_a_record_so_that_its_lines_stay_together(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"[2026] a\n more\n[2026] b\n more\n[2026] c\n")
-    blocks = list(source.blocks(Source("x", path), b"[20", 26))
+    blocks = list(content.blocks(Source("x", path), b"[20", 26))
     assert blocks[0].data == b"[2026] a\n more\n"
     assert [block.line for block in blocks][:2] == [1, 3]
 
@@ -261,10 +261,10 @@ def test_very_many_lines_come_in_smaller_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row costs memory however short it is: gigabytes of empty lines must not."""
-    monkeypatch.setattr(source, "MOST_LINES", 10)
+    monkeypatch.setattr(content, "MOST_LINES", 10)
     path = tmp_path / "x"
     path.write_bytes(b"\n" * 100 + b"end\n")
-    blocks = list(source.blocks(Source("x", path)))
+    blocks = list(content.blocks(Source("x", path)))
     assert max(block.data.count(b"\n") for block in blocks) <= 11
     assert numbered(Source("x", path)) == {101: b"end"}
 
@@ -273,10 +273,10 @@ def test_very_many_lines_come_in_smaller_blocks(
 def test_lines_are_quoted_from_packed_files_also_after_a_giant_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: object
 ) -> None:
-    monkeypatch.setattr(source, "LONGEST_RECORD", 1000)
+    monkeypatch.setattr(content, "LONGEST_RECORD", 1000)
     path = tmp_path / "x"
     path.write_bytes(pack(b"one\n" + b"y" * 5000 + b"\nthree\r\nfo\0ur"))  # type: ignore[operator]
-    assert source.quote(Source("x", path), {1, 2, 3, 4, 99}) == {1: "one", 3: "three", 4: "four"}
+    assert quoting.quote(Source("x", path), {1, 2, 3, 4, 99}) == {1: "one", 3: "three", 4: "four"}
 
 
 def test_a_giant_line_is_skipped_in_bounded_memory_and_the_format_is_seen_after_it(
@@ -288,12 +288,12 @@ def test_a_giant_line_is_skipped_in_bounded_memory_and_the_format_is_seen_after_
         stream.seek(0, os.SEEK_END)
         stream.write(b"\nafter\n")
     file = Source("x", path)
-    sizes = [len(block.data) for block in source.blocks(file)]
+    sizes = [len(block.data) for block in content.blocks(file)]
     assert sum(sizes) == len(b"after\n")
     assert file.notices == [
         Notice("a line of more than 8 MB is skipped", "x:1", "the lines around it are read")
     ]
-    assert source.head(file) == b"after\n"
+    assert content.head(file) == b"after\n"
 
 
 # Packed files
@@ -311,7 +311,7 @@ def test_a_packed_file_that_was_cut_gives_what_it_had(tmp_path: Path, pack: obje
     path = tmp_path / "x"
     path.write_bytes(packed[: len(packed) * 9 // 10])
     file = Source("x", path)
-    text = b"".join(block.data for block in source.blocks(file))
+    text = b"".join(block.data for block in content.blocks(file))
     assert data.startswith(text)
     assert file.notices[0].what.startswith("reading stopped: compressed file ended before")
     assert file.notices[0].where == "x"
@@ -324,7 +324,7 @@ def test_a_zstd_file_cut_in_a_later_block_gives_the_blocks_before(tmp_path: Path
     path = tmp_path / "x"
     path.write_bytes(packed[: len(packed) // 2])
     file = Source("x", path)
-    assert len(b"".join(block.data for block in source.blocks(file))) > 100_000
+    assert len(b"".join(block.data for block in content.blocks(file))) > 100_000
     assert len(file.notices) == 1
 
 
@@ -336,7 +336,7 @@ def test_a_corrupt_packed_file_is_named(tmp_path: Path, pack: object) -> None:
     path = tmp_path / "x"
     path.write_bytes(packed)
     file = Source("x", path)
-    list(source.blocks(file))
+    list(content.blocks(file))
     assert len(file.notices) == 1
     assert file.notices[0].what.startswith("reading stopped: ")
 
@@ -355,11 +355,11 @@ def test_packed_files_that_were_joined_are_one_text(tmp_path: Path, pack: object
 def test_a_bomb_is_stopped_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: object
 ) -> None:
-    monkeypatch.setattr(source, "BOMB_FLOOR", 1 << 20)
+    monkeypatch.setattr(content, "BOMB_FLOOR", 1 << 20)
     path = tmp_path / "x"
     path.write_bytes(pack(b"a log line\n" * (2 << 20)))  # type: ignore[operator]
     file = Source("x", path)
-    read = sum(len(block.data) for block in source.blocks(file, size=1 << 18))
+    read = sum(len(block.data) for block in content.blocks(file, size=1 << 18))
     assert read < 12 << 20  # of 22 MB; one that makes gigabytes ends here just as soon
     assert file.notices[-1].what == "reading stopped: it unpacks to more than 200 times its size"
 
@@ -373,7 +373,7 @@ def test_a_bomb_is_stopped_soon(
 def test_utf16_with_a_mark_is_read_like_utf8(tmp_path: Path, encoding: str, text: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(("\ufeff" + f"first\n{text}\nlast\n").encode(encoding))
-    for size in (3, source.BLOCK):  # a character may stand across two reads
+    for size in (3, content.BLOCK):  # a character may stand across two reads
         lines = numbered(Source("x", path), size=size)
         assert lines[1] == "\ufefffirst".encode()
         assert lines.get(2, b"").decode() == text
@@ -387,9 +387,9 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path, fail_to_open: Non
     path = tmp_path / "x"
     path.write_text("x\n")
     file = Source("x", path)
-    assert source.head(file) == b""
+    assert content.head(file) == b""
     assert file.magic() == b""
-    assert list(source.blocks(file)) == []
+    assert list(content.blocks(file)) == []
     assert [notice.what for notice in file.notices] == ["not read: permission denied"]
 
 
@@ -397,11 +397,11 @@ def test_a_file_that_vanishes_between_two_looks_is_named(tmp_path: Path) -> None
     path = tmp_path / "x"
     path.write_text("x\n")
     file = Source("x", path)
-    assert source.head(file) == b"x\n"
+    assert content.head(file) == b"x\n"
     path.unlink()
     assert (file.magic(), file.size()) == (b"", 0)
-    assert list(source.blocks(file)) == []
-    assert source.quote(file, {1}) == {}
+    assert list(content.blocks(file)) == []
+    assert quoting.quote(file, {1}) == {}
     assert [notice.what for notice in file.notices] == ["not read: no such file or directory"]
 
 
@@ -410,18 +410,18 @@ def test_a_file_that_grows_or_shrinks_while_it_is_read_keeps_its_numbers(tmp_pat
     path.write_text("one\ntwo\nthree\n")
     file = Source("x", path)
     found = []
-    for block in source.blocks(file, size=4):
+    for block in content.blocks(file, size=4):
         found.append((block.line, block.data))
         if block.line == 1:
             with path.open("a") as stream:
                 stream.write("four\n")
     assert found[-1] == (4, b"four\n")
-    reading = source.blocks(file, size=4)
+    reading = content.blocks(file, size=4)
     next(reading)
     path.write_text("")
     list(reading)
     assert file.notices == []
-    assert source.quote(file, {1}) == {}
+    assert quoting.quote(file, {1}) == {}
 
 
 def test_a_disk_that_fails_half_way_gives_what_it_had(
@@ -436,7 +436,7 @@ def test_a_disk_that_fails_half_way_gives_what_it_had(
                 raise OSError(5, "Input/output error")
             return super().read1(4)
 
-    monkeypatch.setattr(source, "open", lambda *_: Failing(b"one\ntwo\n"), raising=False)
+    monkeypatch.setattr(unpack, "open", lambda *_: Failing(b"one\ntwo\n"), raising=False)
     file = Source("x", path)
     assert numbered(file) == {1: b"one"}
     assert file.notices[0].what == "reading stopped: input/output error"
@@ -448,3 +448,37 @@ def test_a_disk_that_fails_half_way_gives_what_it_had(
 def test_a_notice_is_three_lines_that_a_terminal_can_show() -> None:
     text = str(Notice("bad\x1b[31m", "a\nb\u202e.log:3", "look\r"))
     assert text == "warning: bad\\x1b[31m\n --> a\\nb\\u202e.log:3\nhelp: look"
+
+
+def test_a_quoted_line_is_sought_and_not_read_through(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "MARK", 100)
+    path = tmp_path / "server.log"
+    texts = [f"line {n} " + "x" * (n % 37) for n in range(1, 2001)]
+    texts[500] = "y" * 3000  # longer than what lies between two known places
+    path.write_text("\n".join(texts))
+    file = source.find([str(path)])[0]
+    for _ in content.blocks(file, size=5000):
+        pass
+    assert len(file.marks) > 100
+    monkeypatch.setattr(content, "blocks", None)
+    wanted = {1, 2, 499, 500, 501, 502, 1000, 1999, 2000}
+    assert quoting.quote(file, wanted) == {n: texts[n - 1] for n in wanted}
+    assert quoting.quote(file, {2001}) == {}
+
+
+def test_lines_are_quoted_around_one_that_is_too_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(content, "MARK", 100)
+    path = tmp_path / "server.log"
+    texts = [f"line {n}" for n in range(1, 200)]
+    texts[99] = "z" * 5000
+    path.write_text("\n".join(texts) + "\n")
+    for size in (64, 300, 4000, 10_000):
+        file = source.find([str(path)])[0]
+        numbers = [
+            block.line + n
+            for block in content.blocks(file, size=size, longest=1000)
+            for n in range(block.data.count(b"\n"))
+        ]
+        assert numbers == [n for n in range(1, 200) if n != 100]
+        wanted = {1, 99, 101, 102, 150, 199}
+        assert quoting.quote(file, wanted) == {n: texts[n - 1] for n in wanted}

@@ -9,7 +9,7 @@ import random
 import pytest
 from test_parsers import named
 
-from specdiag import source, timeline
+from specdiag import quoting, source, timeline
 
 PARSER = named("torch_profile")
 STEP = 1000.0  # microseconds
@@ -178,5 +178,5 @@ def test_a_packed_trace_is_read_and_its_proof_is_quoted(tmp_path, diagnose):
     lines = json.dumps({"traceEvents": trace()}, indent=1)
     path.write_bytes(gzip.compress(lines.encode()))
     (finding,) = diagnose(path).findings
-    quoted = source.quote(source.Source("x", path), {one.line for one in finding.evidence})
+    quoted = quoting.quote(source.Source("x", path), {one.line for one in finding.evidence})
     assert [one.text for one in finding.evidence] == [quoted[one.line] for one in finding.evidence]
