@@ -100,6 +100,9 @@ def _bundled(
     """Blocks of which little is left together: to read that has a price, however little it is."""
     stretch, bundle, left = Stretch(), [], 0
     for block, begun in found:
+        if block.open and bundle:  # alone: once the file grows it is read again
+            yield stretch, bundle
+            stretch, bundle, left = Stretch(), [], 0
         stretch = stretch.and_then(block)
         bundle.append(begun)
         left += begun[1].height

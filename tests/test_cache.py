@@ -9,14 +9,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from specdiag import cache, content, parser, reading
+from specdiag import cache, content, lines, parser, reading
 from specdiag.cache import Cache
 from specdiag.source import Source
 
 ROOT = Path(__file__).parents[1]
 LOG = (ROOT / "sample_logs" / "healthy-dflash.log").read_bytes()
 TRACE = (ROOT / "sample_logs" / "healthy-complete-trace.jsonl").read_bytes()
-PARSE = parser.read
 
 
 class Rows:
@@ -56,14 +55,18 @@ def kept(tmp_path):
 @pytest.fixture
 def parsed(monkeypatch):
     """The lines that were parsed, by every reading since."""
-    lines: list[bytes] = []
+    seen: list[bytes] = []
 
-    def read(chosen, data, *more):
-        lines.extend(data.splitlines())
-        return PARSE(chosen, data, *more)
+    def noting(work):
+        def noted(chosen, data, *more):
+            seen.extend(data.splitlines())
+            return work(chosen, data, *more)
 
-    monkeypatch.setattr(parser, "read", read)
-    return lines
+        return noted
+
+    monkeypatch.setattr(parser, "read", noting(parser.read))
+    monkeypatch.setattr(lines, "begin", noting(lines.begin))
+    return seen
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from specdiag import content, source
+from specdiag import content
 
 START = datetime(2026, 7, 20, 9, 20, 10)
 LABELS = 'engine="0",model_name="m"'
@@ -158,7 +158,7 @@ def test_a_heading_counts_for_the_whole_file(filled, monkeypatch, size):
     from functools import partial
 
     whole = filled(SMI, "gpu.csv").rows("SELECT * EXCLUDE run FROM metric ORDER BY ALL")
-    monkeypatch.setattr(source, "blocks", partial(content.blocks, size=size))
+    monkeypatch.setattr(content, "blocks", partial(content.blocks, size=size))
     assert filled(SMI, "gpu.csv").rows("SELECT * EXCLUDE run FROM metric ORDER BY ALL") == whole
 
 
