@@ -17,7 +17,7 @@ NARROW, BROAD = 540, 980  # with one part, or several above each other; as wide 
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 44  # margins of a picture, the axes' words in them
 HEIGHT, LOW_HEIGHT = 250, 120  # of a part that is alone, and of one among several
 GAP = 16  # between parts
-POINTS = 400  # of a series; the interactive picture shows more
+POINTS = 250  # of a series; the interactive picture shows more
 APART = 15  # pixels between marks that are named; all of them are in the table
 
 
@@ -147,8 +147,8 @@ def _drawn(one: Dressed, across: Scale, up: Scale, right: float) -> list[str]:
     ]
     if series.draw == "line":
         if len(bounds) > 1:
-            there = " ".join(f"{x:.1f},{low:.1f}" for x, low, _ in bounds)
-            back = " ".join(f"{x:.1f},{high:.1f}" for x, _, high in reversed(bounds))
+            there = " ".join(f"{x:.0f},{low:.0f}" for x, low, _ in bounds)
+            back = " ".join(f"{x:.0f},{high:.0f}" for x, _, high in reversed(bounds))
             out.append(f'<polygon class="band s{one.slot}" points="{there} {back}"/>')
         path, last = "", 0
         for n, (x, y) in zip(rows, points, strict=True):
