@@ -1,6 +1,6 @@
 """`label: value, label: value` lines by the million: cut at their commas, which beats any pattern.
 
-The first line of a shape says where its time stands, which labels follow in which order, and what
+One line of a shape says where its time stands, which labels follow in which order, and what
 units their values have. A line that is cut into the same pieces is read by what stands between; one
 that differs in anything (torn, coloured, another release, a value that is none) is left for the
 patterns of `labels.py`, which know every case. Both read the same from a line.
@@ -18,9 +18,11 @@ from specdiag.parser import Event, Parsed, Parser
 from specdiag.values import cast
 
 CUT = ", "
-SHAPES = 6  # of one kind in a block
+SHAPES = 8  # of one kind that are tried in a block
 NUMBERS = ("int", "float", "percent")
 ODD = r"[\x1b\r]"  # what a terminal takes for a command
+GOLDEN = 0.618  # of a whole: places that never meet
+SOME = 32  # lines that tell whether all are cut as often
 FEWEST = 50  # lines for which a shape is worth learning
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(|[^0-9eE_.,+-][^0-9,]*)")
@@ -37,6 +39,10 @@ class Shape:
     first: tuple[str, str] | None  # (label, unit) of a value that stands before the first comma
     pieces: tuple[tuple[str, str], ...]  # (label, unit) of each value behind it
     closed: bool  # the line ends in a comma
+
+    @property
+    def cuts(self) -> int:
+        return len(self.pieces) + self.closed
 
     @property
     def labels(self) -> list[str]:
@@ -56,23 +62,39 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
     mask = text.str.contains(event.has[0], literal=True)
     for literal in event.has[1:]:
         mask |= text.str.contains(literal, literal=True)
-    left, others = frame.filter(mask), [frame.filter(~mask)]
-    for _ in range(SHAPES):
+    left, others = _counted(frame.filter(mask)), [frame.filter(~mask)]
+    for tried in range(SHAPES):
         if left.height < FEWEST:
             break
-        shape = learn(parser, event, left.get_column("text")[0])
+        # Anywhere: the first ones are those that no shape before fitted, torn ones mostly.
+        place = int(left.height * (tried * GOLDEN % 1))
+        shape = learn(parser, event, left.get_column("text")[place])
         if shape is None:
-            others.append(left.head(1))
-            left = left.slice(1)
+            others.append(left.slice(place, 1).drop("cuts"))
+            left = pl.concat([left.head(place), left.slice(place + 1)])
             continue
-        rows, left = _cut(parser, event, shape, left)
+        maybe = left.get_column("cuts") == shape.cuts
+        if maybe.all():
+            rows, left = _cut(parser, event, shape, left)
+        else:
+            rows, more = _cut(parser, event, shape, left.filter(maybe))
+            left = pl.concat([left.filter(~maybe), more])
         if rows.height:
             parsed.add(event.table, rows)
             parsed.lines += rows.height
             for label in shape.labels:
                 if label not in event.names and label not in parser.ignore:
                     parsed.unread[event.table, label] += rows.height
-    return pl.concat([*others, left]).sort("line")
+    return pl.concat([*others, left.drop("cuts")]).sort("line")
+
+
+def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    """The lines with how many `cuts` they have, where these differ: else they cost too much."""
+    some = frame.get_column("text").gather_every(max(1, frame.height // SOME)).to_list()
+    counts = {text.count(CUT) for text in some}
+    if len(counts) <= 1:
+        return frame.with_columns(cuts=pl.lit(max(counts, default=0), pl.UInt32))
+    return frame.with_columns(cuts=pl.col("text").str.count_matches(CUT, literal=True))
 
 
 def learn(parser: Parser, event: Event, line: str) -> Shape | None:
@@ -120,7 +142,7 @@ def _cut(
     parser: Parser, event: Event, shape: Shape, frame: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows of the lines of this shape, and the other lines."""
-    count = 1 + len(shape.pieces) + shape.closed
+    count = 1 + shape.cuts
     cut = frame.get_column("text").str.split_exact(CUT, count).struct.unnest()
     opening = _opening(parser, shape, cut.get_column("field_0"))
     alike = [pl.col("opens"), pl.col(f"field_{count}").is_null()]

@@ -98,7 +98,8 @@ def _bundled(
     found: Iterable[tuple[Block, lines.Begun]],
 ) -> Iterator[tuple[Stretch, list[lines.Begun]]]:
     """Blocks of which little is left together: to read that has a price, however little it is."""
-    stretch, bundle, left = Stretch(), [], 0
+    bundle: list[lines.Begun] = []
+    stretch, left = Stretch(), 0
     for block, begun in found:
         if block.open and bundle:  # alone: once the file grows it is read again
             yield stretch, bundle
