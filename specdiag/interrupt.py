@@ -1,7 +1,8 @@
-"""Ctrl-C reaches a query that is being answered, in whichever thread DuckDB is at work."""
+"""Ctrl-C, and a request to end, reach a query in whichever thread DuckDB is at work on it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ def listen() -> None:
     """From now on, in this process, which then leaves. Called by its main thread."""
     if sys.platform == "win32":  # where a signal cannot wake a pipe
         return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     ours, theirs = os.pipe()
     os.set_blocking(theirs, False)
     signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
@@ -31,9 +33,10 @@ def listen() -> None:
 
 
 def _stop(pipe: int) -> None:
-    while os.read(pipe, 1) != bytes([signal.SIGINT]):
+    while os.read(pipe, 1)[0] not in (signal.SIGINT, signal.SIGTERM):
         pass
     while True:
         for db in list(_databases):
-            db.interrupt()
+            with contextlib.suppress(Exception):  # closed meanwhile
+                db.interrupt()
         time.sleep(AGAIN)

@@ -14,6 +14,7 @@ from specdiag import bundled, spill
 from specdiag.errors import SpecdiagError
 
 MEMORY = "256MB"  # of DuckDB; Python, Polars and the blocks that are read take as much again
+DISK = "16GB"  # for what does not fit; a query that wants more has more memory, or an end
 WIDER = ("1GB", "")  # what a query may have that cannot do with it; in the end, what DuckDB takes
 NAME = "specdiag"
 
@@ -36,6 +37,7 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
                 "python_enable_replacements": False,
                 "temp_directory": folder,
                 "memory_limit": memory or MEMORY,
+                "max_temp_directory_size": DISK,
                 **({"threads": threads} if threads else {}),
             }
         )

@@ -181,13 +181,13 @@ def test_nothing_is_drawn_where_nobody_looks(specdiag):
 # A process that says when it is where it shall be interrupted: with its first block parsed, or
 # about to ask the rule that never ends.
 READING = """
-from specdiag import reading
-parsed = reading._parsed
+from specdiag import stretches
+parsed = stretches.parsed
 def told(*given):
     for one in parsed(*given):
         print("now", flush=True)
         yield one
-reading._parsed = told
+stretches.parsed = told
 """
 ASKING = """
 from specdiag import rule
@@ -199,8 +199,9 @@ rule.apply = told
 """
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
 @pytest.mark.parametrize("where", [READING, ASKING], ids=["reading", "asking"])
-def test_an_interrupted_process_exits_with_130_and_leaves_no_file(where, tmp_path):
+def test_an_interrupted_process_exits_with_130_and_leaves_no_file(where, how, tmp_path):
     rules, log = tmp_path / "rules", tmp_path / "a.log"
     rules.mkdir()
     (rules / "endless.sql").write_text(ENDLESS, encoding="utf-8")
@@ -219,7 +220,7 @@ def test_an_interrupted_process_exits_with_130_and_leaves_no_file(where, tmp_pat
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == b"now\n"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(how)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, b"")
     assert [file for one in places for file in one.rglob("*")] == []

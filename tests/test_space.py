@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -31,7 +33,7 @@ def place(tmp_path, monkeypatch):
 
 
 def files(place):
-    return [path for path in place.rglob("*") if path.is_file()]
+    return [path for path in place.rglob("*") if path.is_file() and path.name != spill.LOCK]
 
 
 @pytest.fixture
@@ -119,7 +121,8 @@ def test_what_is_saved_from_disk_is_a_result_like_any_other(specdiag, on_disk, p
             types = db.execute("SELECT column_type FROM (DESCRIBE decode)").fetchall()
             saved.append((tables, types, rows))
     assert saved[0] == saved[1]
-    assert [path.name for path in place.iterdir() if path.is_dir()] == []
+    assert {path.suffix for path in files(place)} == {".duckdb"}
+    assert {path.parent for path in files(place)} == {place}
 
 
 def test_a_locked_store_takes_large_tables(definitions, on_disk, place):
@@ -179,3 +182,16 @@ def test_what_finds_too_little_memory_begins_again_with_more():
 def test_nothing_takes_more_memory_than_the_user_allows():
     with space.connect("100MB") as db, pytest.raises(duckdb.OutOfMemoryException):
         space.patiently(db, refused(db, 1))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files cannot be locked and removed there")
+def test_what_a_killed_process_left_behind_is_removed_and_nothing_else(place):
+    for name in ("killed", "alive", "somebody's"):
+        (place / f"specdiag-{name}").mkdir()
+        (place / f"specdiag-{name}" / "tables.duckdb").touch()
+    (place / "specdiag-killed" / spill.LOCK).touch()
+    held = spill._hold(place / "specdiag-alive")
+    own = Path(spill.place()).parent
+    os.close(held)
+    left = {path.name for path in place.iterdir()}
+    assert left == {own.name, "specdiag-alive", "specdiag-somebody's"}
