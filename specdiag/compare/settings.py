@@ -77,7 +77,7 @@ def settings(a: Arm, b: Arm) -> Settings:
         db.execute("INSERT INTO part SELECT source, ? FROM source WHERE source // ? = ?",
                    [name, OFFSET, number])  # fmt: skip
     db.execute("CREATE TEMP TABLE stated AS SELECT 'a' AS run")
-    db.execute("CREATE TEMP TABLE near AS SELECT 'b' AS run, 'a' AS against")
+    db.execute("CREATE TEMP TABLE alike AS SELECT 'b' AS run, 'a' AS against")
     db.execute(PAIRS.read_text(encoding="utf-8"))
     both = Store(db, [], [])
     differences = [

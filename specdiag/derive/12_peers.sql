@@ -36,3 +36,5 @@ WHERE a.model IS NOT DISTINCT FROM b.model  -- where only one says its model, no
     AND (la.layout IS NULL OR lb.layout IS NULL OR la.layout = lb.layout)
 UNION  -- and whatever the user compares with a run
 SELECT r.run, s.run FROM run r, stated s WHERE r.run NOT IN (SELECT run FROM stated);
+
+DROP TABLE near;

@@ -200,7 +200,6 @@ FROM pairing p JOIN measured x ON x.run = p.run JOIN measured y ON y.run = p.aga
 WHERE greatest(x.tokens, y.tokens) > 1.5 * least(x.tokens, y.tokens) AND least(x.answers, y.answers) >= 5
 QUALIFY row_number() OVER (PARTITION BY p.run, p.against ORDER BY x.seen DESC) = 1;
 
-DROP TABLE near;
 DROP TABLE alike;
 DROP TABLE beside;
 DROP TABLE told;
