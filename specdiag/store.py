@@ -61,7 +61,9 @@ class Store:
 
     def seal(self) -> duckdb.DuckDBPyConnection:
         """The connection, in which nothing can be set any more: for SQL that may be any."""
-        self.db.execute("SET lock_configuration = true")
+        ((locked,),) = self.db.execute("SELECT current_setting('lock_configuration')").fetchall()
+        if not locked:
+            self.db.execute("SET lock_configuration = true")
         return self.db
 
     def rows(self, sql: str, parameters: Any = None) -> list[dict[str, Any]]:

@@ -60,6 +60,10 @@ def _fill(temporary: Path, diagnosis: Diagnosis, store: Store, provenance: Prove
     try:
         db.execute(f"COPY FROM DATABASE {own} TO file")
         db.execute("USE file")
+        # Lists of short integers are kept short in memory; a file has the types of the schema.
+        for column, type, *_ in db.execute("DESCRIBE step").fetchall():
+            if type == "INTEGER[]":
+                db.execute(f'ALTER TABLE step ALTER "{column}" TYPE BIGINT[]')
         db.execute(bundled.SAVED.read_text(encoding="utf-8"))
         found = document.document(diagnosis, WHOLE)
         _insert(db, "finding", _FINDING, found["findings"])
