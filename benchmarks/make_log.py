@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 LIFE = 5_000  # records between two starts, a megabyte
 STEPS = 40  # decode steps between two decode lines
@@ -257,10 +258,15 @@ def parsed_size(text: str) -> int:
     return int(text)
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def command(description: str, write: Callable[[Path, int, int], Any]) -> None:
+    """Write what the command line asks for, and print its truth."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--size", type=parsed_size, default="100MB")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()
     print(json.dumps(asdict(write(given.path, given.size, given.seed))))
+
+
+if __name__ == "__main__":
+    command(__doc__, write)

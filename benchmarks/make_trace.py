@@ -12,15 +12,13 @@ The same arguments give the same bytes. `Truth` counts while it writes what a re
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.make_log import parsed_size
+from benchmarks.make_log import command
 
 NODES = (4, 32)
 VOCABULARY = 130_000
@@ -132,9 +130,4 @@ def write(path: Path, size: int, seed: int = 7, lists: bool = True, steps: int =
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("path", type=Path)
-    parser.add_argument("--size", type=parsed_size, default="100MB")
-    parser.add_argument("--seed", type=int, default=7)
-    given = parser.parse_args()
-    print(json.dumps(asdict(write(given.path, given.size, given.seed))))
+    command(__doc__, write)

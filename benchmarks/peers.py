@@ -34,7 +34,10 @@ class Peer:
         return shutil.which(self.before[0]) is not None
 
     def command(self, path: Path) -> list[str]:
-        home = ["env", f"HOME={HOME}"] if self.own_home else []
+        home = []
+        if self.own_home:  # where it is not there, lnav writes into the current folder
+            HOME.mkdir(parents=True, exist_ok=True)
+            home = ["env", f"HOME={HOME}"]
         return [*home, *self.before, str(path), *self.after]
 
     def differences(self, out: str, truth: dict[str, int]) -> list[str]:

@@ -60,6 +60,7 @@ class Meta:
     line: int  # the number of the line there
     blocks: int
     document: bool
+    marks: list[tuple[int, int]]  # places in the file, for those who quote lines of it
     notices: list[dict[str, str]]
 
 

@@ -13,12 +13,12 @@ ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 DOCKER = b'{"log":"'
 
 
-def text_of(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
+def text_of(data: bytes, line: int) -> pl.DataFrame:
     """(line, text), clean."""
-    return clean(split(data, line, wrapper))
+    return clean(split(data, line))
 
 
-def split(data: bytes, line: int, wrapper: str) -> pl.DataFrame:
+def split(data: bytes, line: int, wrapper: str = "") -> pl.DataFrame:
     """(line, text) of all lines, the first of which has number `line`, out of their wrappers."""
     if b"\0" in data:
         data = data.replace(b"\0", b"")

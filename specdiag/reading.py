@@ -172,6 +172,7 @@ def _again(file: Source, found: Kept, writer: Writer | None) -> Iterator[Parsed]
             file.taken += facts["size"]
             yield parsed
     file.document = found.meta.document
+    file.marks = [(line, at) for line, at in found.meta.marks]
     for notice in found.notices():
         if notice not in file.notices:
             file.notices.append(replace(notice, where=notice.where.replace("\0", file.name, 1)))
@@ -200,6 +201,7 @@ def _written(
     plain = end == heard.bytes and (bool(chosen.boundary) or chosen.format == "json")
     writer.finish(
         bytes=heard.bytes, sha256=heard.hexdigest(), document=file.document, line=line,
+        marks=file.marks,
         offset=whole if plain and not file.document else 0,
         notices=[
             {"what": one.what, "where": one.where.replace(file.name, "\0", 1), "help": one.help}

@@ -63,10 +63,10 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     """All rows of a block of records; see `parser.Parsed`."""
     parsed = Parsed()
     db = connection()
-    frame = straight.text_of(data, line)
-    if frame is not None and straight.read(db, parser, frame, parsed):
+    frame = raw.text_of(data, line)
+    if straight.read(db, parser, frame, parsed):
         return parsed
-    frame = raw.text_of(data, line, "").filter(pl.col("text").str.strip_chars() != "")
+    frame = frame.filter(pl.col("text").str.strip_chars() != "")
     parsed.lines = frame.height
     if not frame.height:
         return parsed

@@ -82,7 +82,6 @@ def move(db: duckdb.DuckDBPyConnection) -> None:
     path = Path(folder, "tables.duckdb")
     path.parent.mkdir(mode=0o700, exist_ok=True)
     name = str(path).replace("'", "''")
-    db.execute("SET checkpoint_threshold = '1TB'")  # it would look for files beside this one
     db.execute(f"ATTACH '{name}' AS {NAME} (TYPE duckdb, RECOVERY_MODE no_wal_writes)")
     for kind, one in kinds:
         db.execute(f'DROP {kind} memory."{one}"')

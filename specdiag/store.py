@@ -104,8 +104,8 @@ def load(
 
     `baseline` names a run that the others are compared with, beside those of the files marked as
     such; `saved` are the databases that it will be copied to. `threads` and `memory` bound what
-    DuckDB takes, as in "1GB"; the answers depend on neither. Raises SpecdiagError when there is no
-    such run.
+    DuckDB takes, as in "1GB"; no answer depends on them, but with little memory for many rows there
+    may be none: then a rule says so. Raises SpecdiagError when there is no such run.
     """
     db = open_empty(memory, threads)
     with contextlib.ExitStack() as failed:
@@ -141,8 +141,6 @@ def _fill(
     baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
     _derive(db, staging, timings)
-    if threads:  # some of that is done by one, and resets it
-        db.execute(f"SET threads = {threads}")
     db.execute(
         "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
         [str(bundled.PUBLISHED)],
@@ -186,11 +184,13 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
     db.execute(
         "CREATE TABLE part (source INTEGER, life INTEGER, arm VARCHAR, run VARCHAR, place INTEGER)"
     )
-    for part, run, place in runs.assign(files, parts):
-        db.execute(
-            "INSERT INTO part VALUES (?, ?, ?, ?, ?)",
-            [part.source, part.life, part.arm, run, place],
-        )
+    assigned = [
+        (part.source, part.life, part.arm, run, place)
+        for part, run, place in runs.assign(files, parts)
+    ]
+    if assigned:  # at once: thousands of rows one by one take seconds
+        columns = [list(column) for column in zip(*assigned, strict=True)]
+        db.execute("INSERT INTO part SELECT " + ", ".join(["unnest(?)"] * 5), columns)
 
 
 def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -> None:

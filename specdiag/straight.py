@@ -8,14 +8,13 @@ sums differ, for whatever reason, nothing was read.
 
 from __future__ import annotations
 
-import io
 import threading
 from dataclasses import dataclass
 
 import duckdb
 import polars as pl
 
-from specdiag import layout, raw, shapes
+from specdiag import layout, shapes
 from specdiag.layout import Layout
 from specdiag.parser import Parsed, Parser
 from specdiag.shapes import Handover
@@ -37,19 +36,6 @@ class Known:
     leaves: dict[str, str]  # path -> type, of all keys
     places: tuple[str, ...]  # these and the objects that they are in
     sql: str
-
-
-def text_of(data: bytes, line: int) -> pl.DataFrame | None:
-    """(line, text) of a block that needs no cleaning; otherwise None."""
-    if b"\r" in data or data.startswith((b"\xef\xbb\xbf", raw.DOCKER)):
-        return None
-    try:
-        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
-    except pl.exceptions.PolarsError:  # it is not UTF-8
-        return None
-    frame = frame.with_columns(pl.col("line").cast(pl.Int64) + line)
-    sizes = frame.get_column("text").str.len_bytes()
-    return frame if sizes.min() else frame.filter(sizes > 0)
 
 
 def read(

@@ -224,7 +224,7 @@ def test_results_replace_only_what_is_between_the_marks():
 
 
 def test_the_readme_has_a_place_for_results():
-    tables.placed(bench.README.read_text(encoding="utf-8"), "new")
+    assert "\nnew\n" in tables.placed(bench.README.read_text(encoding="utf-8"), "new")
 
 
 def test_sixteen_ranks_hold_the_lines_of_the_log(monkeypatch, tmp_path):

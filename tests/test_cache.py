@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from specdiag import cache, content, lines, parser, reading
+from specdiag import cache, content, diagnosis, lines, parser, quoting, reading
 from specdiag.cache import Cache
 from specdiag.source import Source
 
@@ -45,6 +45,7 @@ class Rows:
 def small_blocks(monkeypatch):
     monkeypatch.setattr(cache, "LEAST", 0)
     monkeypatch.setattr(content, "MOST_LINES", 20)
+    monkeypatch.setattr(content, "MARK", 2000)
 
 
 @pytest.fixture
@@ -288,3 +289,16 @@ def test_the_cache_is_shown_and_cleared(home, specdiag):
     assert f"{home}: 1 file, " in specdiag("cache").out
     assert specdiag("cache", "--clear").out == f"1 file removed from {home}\n"
     assert specdiag("cache").out == f"{home}: 0 files, 0.0 MB\n"
+
+
+def test_lines_of_a_file_that_was_not_parsed_again_are_sought(tmp_path, kept, read, monkeypatch):
+    path = tmp_path / "a.log"
+    path.write_bytes(LOG)
+    read(path, kept)
+    file = Source(path.name, path)
+    parsers = diagnosis.definitions([], [])[0]
+    reading.read(Rows(), 0, file, parsers, lambda done: None, 2, kept)
+    assert len(file.marks) > 1
+    monkeypatch.setattr(content, "blocks", None)
+    texts = LOG.decode().split("\n")
+    assert quoting.quote(file, {3, 100}) == {3: texts[2], 100: texts[99]}

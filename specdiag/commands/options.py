@@ -71,28 +71,19 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", help="Instead of ./
 
 
 @contextmanager
-def filled_from(
-    paths: list[str], parsers: list[Path] | None, threads: int | None = None, memory: str = "",
-    no_cache: bool = False,
-) -> Iterator[Store]:  # fmt: skip
+def filled_from(paths: list[str], parsers: list[Path] | None) -> Iterator[Store]:
     """The files as a filled store; what could not be read goes to stderr.
 
     Without paths the store is empty. Raises SpecdiagError for a user's broken parser.
     """
-    from specdiag import means
+    from specdiag import cache, diagnosis, means, source
 
-    using = means.Means(means.threads(threads, "--threads"), means.memory(memory, "--memory"))
-    means.restrain(using.threads)
-
-    from specdiag import cache, diagnosis, source
-
-    using.cache = None if no_cache else cache.Cache()
     found, _, broken = diagnosis.definitions(parsers or [], [])
     if broken:
         raise broken[0]
     files = source.find(paths) if paths else []
     try:
-        filled = diagnosis.fill(files, found, means=using)
+        filled = diagnosis.fill(files, found, means=means.Means(cache=cache.Cache()))
         for notice in filled.notices:
             typer.echo(str(notice), err=True)
         yield filled
