@@ -77,4 +77,4 @@ SELECT
     list_filter([CASE WHEN NOT h.named THEN 'text' END, CASE WHEN c.run IN (SELECT run FROM heat WHERE hottest > 0.3) THEN 'sampling' END], lambda one: one IS NOT NULL) AS causes,
     c.lines[:4] AS lines
 FROM candidate c JOIN chosen h USING (run)
-WHERE c.commit_len < (1 - $margin) * h.lowest - $errors * c.error
+WHERE c.commit_len < (1 - $margin) * h.lowest - sure($errors) * c.error

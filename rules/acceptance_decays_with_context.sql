@@ -127,7 +127,7 @@ ordered AS (
     SELECT run, kind FROM (
         SELECT run, kind, across, sum(score) AS score, sqrt(coalesce(any_value(m.fewer), 1) * sum(n * (n - 1) * (2 * n + 5) / 18)) AS chance, sum(n * (n - 1) / 2) AS pairs
         FROM tally LEFT JOIN memory m USING (run, kind, across) GROUP BY run, kind, across)
-    WHERE score < -$chance * chance AND score < -$order * pairs
+    WHERE score < -sure($chance) * chance AND score < -$order * pairs
     GROUP BY run, kind
 ),
 bin AS (

@@ -66,7 +66,7 @@ JOIN told t ON t.run = r.run AND t.against = r.against AND t.layout AND NOT t.co
 JOIN run a ON a.run = r.run JOIN run b ON b.run = r.against
 LEFT JOIN replica d ON d.run = r.run
 LEFT JOIN heat x ON x.run = r.run LEFT JOIN heat y ON y.run = r.against
-WHERE r.commit_len > $floor AND r.commit_len < (1 - $drop) * r.other_len AND r.errors > $errors
+WHERE r.commit_len > $floor AND r.commit_len < (1 - $drop) * r.other_len AND r.errors > sure($errors)
     AND (d.replicas IS NULL OR d.replicas < 2 OR d.highest < (1 - $drop / 2) * r.other_len)
     AND a.algorithm IS NOT DISTINCT FROM b.algorithm AND a.tree = b.tree AND a.shadow = b.shadow
     AND a.draft_model IS NOT DISTINCT FROM b.draft_model AND a.draft_tokens IS NOT DISTINCT FROM b.draft_tokens AND a.budget IS NOT DISTINCT FROM b.budget

@@ -53,7 +53,7 @@ compared AS (
     FROM rival r JOIN sound a ON a.run = r.run JOIN sound b ON b.run = r.against
     LEFT JOIN told t ON t.run = r.run AND t.against = r.against
     LEFT JOIN heat x ON x.run = r.run LEFT JOIN heat y ON y.run = r.against
-    WHERE r.commit_len > $floor AND r.commit_len < (1 - $drop) * r.other_len AND r.errors > $errors
+    WHERE r.commit_len > $floor AND r.commit_len < (1 - $drop) * r.other_len AND r.errors > sure($errors)
         AND r.first_third < (1 - $drop / 2) * r.other_len AND abs(r.first_third - r.last_third) <= $drift * r.commit_len
         AND NOT coalesce(t.elsewhere, false)
         AND a.algorithm IS NOT DISTINCT FROM b.algorithm AND a.tree = b.tree AND a.shadow = b.shadow AND a.draft_model IS NOT DISTINCT FROM b.draft_model

@@ -72,6 +72,6 @@ SELECT
     list_filter([CASE WHEN p.draft THEN 'defaults' END, CASE WHEN p.kernel THEN 'kernel' END, 'code'], lambda one: one IS NOT NULL) AS causes,
     list_concat(p.lines[:2], p.other_lines[:2]) AS lines
 FROM pair p LEFT JOIN paired q ON q.run = p.run AND q.against = p.against
-WHERE (p.commit_len < (1 - $drop) * p.other_len AND p.errors > $errors)
-    OR (q.more > ln(1 + $steps) AND q.more > $errors * q.error)
+WHERE (p.commit_len < (1 - $drop) * p.other_len AND p.errors > sure($errors))
+    OR (q.more > ln(1 + $steps) AND q.more > sure($errors) * q.error)
 QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.declared DESC, p.errors DESC, p.against) = 1

@@ -59,4 +59,4 @@ SELECT
     CASE WHEN m.with_length < -0.3 THEN ['short_answers'] ELSE ['mixed_texts'] END AS causes,
     list_concat(coalesce(b.places, []), m.extremes)[:4] AS lines
 FROM mean m LEFT JOIN matched b USING (run)
-WHERE abs(m.per_request - m.pooled) > $gap * m.pooled AND abs(m.per_request - m.pooled) > $errors * m.error
+WHERE abs(m.per_request - m.pooled) > $gap * m.pooled AND abs(m.per_request - m.pooled) > sure($errors) * m.error

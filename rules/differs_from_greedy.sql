@@ -94,6 +94,6 @@ SELECT run, against,
     CASE WHEN broken THEN ['lost_tokens'] WHEN hazard < $often THEN ['numerics'] ELSE ['wrong_state'] END AS causes, lines
 FROM compared
 WHERE forks >= CASE WHEN broken THEN 3 ELSE $forks END
-    AND (broken OR CASE WHEN plain_tokens IS NOT NULL THEN forks > $ratio * expected AND forks - expected > $errors * sqrt(expected * (1 + tokens / plain_tokens) + 1)
+    AND (broken OR CASE WHEN plain_tokens IS NOT NULL THEN forks > $ratio * expected AND forks - expected > sure($errors) * sqrt(expected * (1 + tokens / plain_tokens) + 1)
               ELSE hazard > $sometimes END)
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY plain_tokens IS NULL, prompts DESC, against) = 1

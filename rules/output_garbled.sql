@@ -83,7 +83,7 @@ judged AS (
     SELECT *, CASE
         WHEN against IS NOT NULL THEN CASE
             WHEN garbled >= $garbled AND share >= $share AND plain_share <= $ratio * share
-                AND share - plain_share > $errors * sqrt(greatest(plain_share, 1 / plain_answers) * (1 / answers + 1 / plain_answers)) THEN 'critical' END
+                AND share - plain_share > sure($errors) * sqrt(greatest(plain_share, 1 / plain_answers) * (1 / answers + 1 / plain_answers)) THEN 'critical' END
         -- no draft of a loop is accepted, while other answers are sound and their drafts accepted
         WHEN at_floor >= $garbled AND sound >= $garbled THEN 'critical'
         WHEN cached >= $alone AND cold >= $alone AND cached_garbled >= 0.5 * cached AND cold_garbled <= 0.1 * cold THEN 'critical'

@@ -95,7 +95,7 @@ after AS (
 lower AS (
     SELECT * FROM after
     WHERE prompts >= $each AND cold_prompts >= $each AND run NOT IN (FROM off)
-        AND cold_commit_len - cached_commit_len > greatest($errors * error, $drop * (cold_commit_len - 1), 0.1)
+        AND cold_commit_len - cached_commit_len > greatest(sure($errors) * error, $drop * (cold_commit_len - 1), 0.1)
 ),
 found AS (
     SELECT run, against, kind, 1 AS nth,

@@ -68,6 +68,6 @@ SELECT
         ELSE ['rollback'] END AS causes,
     list_concat(j.lines, CASE WHEN plain_place IS NULL THEN [] ELSE [plain_place] END) AS lines
 FROM judged j JOIN run r USING (run)
-WHERE (loops >= $bad AND loop_excess >= $excess AND loop_excess > $errors * loop_error)
-    OR (loops >= 1 AND cut >= $bad AND cut_excess >= 1.5 * $excess AND cut_excess > $errors * cut_error)
+WHERE (loops >= $bad AND loop_excess >= $excess AND loop_excess > sure($errors) * loop_error)
+    OR (loops >= 1 AND cut >= $bad AND cut_excess >= 1.5 * $excess AND cut_excess > sure($errors) * cut_error)
 QUALIFY row_number() OVER (PARTITION BY j.run ORDER BY loop_excess DESC, j.against) = 1

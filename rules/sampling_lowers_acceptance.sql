@@ -115,4 +115,4 @@ SELECT l.run, nullif(l.against, l.run) AS against,
     l.commit_len, l.greedy_len AS greedy_commit_len, l.error, l.sampled AS sampled_requests, l.temperature,
     CASE WHEN a.off THEN ['argmax_drafts'] ELSE [] END AS causes, l.lines[:4] AS lines
 FROM lower l LEFT JOIN argmax a ON a.run = l.run
-WHERE l.commit_len < (1 - $drop) * l.greedy_len AND l.greedy_len - l.commit_len > $errors * l.error AND l.run NOT IN (SELECT run FROM greedy)
+WHERE l.commit_len < (1 - $drop) * l.greedy_len AND l.greedy_len - l.commit_len > sure($errors) * l.error AND l.run NOT IN (SELECT run FROM greedy)

@@ -81,5 +81,5 @@ SELECT
     1 - commit_len / chain_commit_len AS impact,
     commit_len, chain_commit_len, error, top_k, budget, lines
 FROM compared
-WHERE commit_len < reach - $errors * error AND commit_len < (1 - $margin) * reach
+WHERE commit_len < reach - sure($errors) * error AND commit_len < (1 - $margin) * reach
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY rows DESC, against) = 1

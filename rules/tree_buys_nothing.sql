@@ -103,5 +103,5 @@ SELECT
         OR c.longer > ln(1 + $equal) THEN ['width'] ELSE ['confident'] END AS causes,
     c.lines
 FROM compared c LEFT JOIN overlap t ON t.run = c.run LEFT JOIN overlap h ON h.run = c.against
-WHERE c.longer >= least(ln(1 - $equal), -2 * c.error) AND c.longer - c.dearer < ln(1 - $loss) AND c.longer - c.dearer < -$errors * c.error
+WHERE c.longer >= least(ln(1 - $equal), -2 * c.error) AND c.longer - c.dearer < ln(1 - $loss) AND c.longer - c.dearer < -sure($errors) * c.error
 QUALIFY row_number() OVER (PARTITION BY c.run ORDER BY c.weight DESC, c.against) = 1

@@ -17,6 +17,7 @@ from specdiag.finding import Evidence, Finding, Run, explain, rank
 from specdiag.means import Means
 from specdiag.reading import Progress
 from specdiag.rule import SEVERITIES, Decision, Hit, Rule
+from specdiag.runs import in_order
 from specdiag.source import Source
 from specdiag.store import Store
 
@@ -281,7 +282,7 @@ def _runs(filled: Store) -> list[Run]:
     ):
         files[row["run"]].append({k: row[k] for k in ("path", "format", "lines", "parsed")})
     runs = []
-    for row in filled.rows("SELECT * FROM run ORDER BY run"):
+    for row in sorted(filled.rows("FROM run"), key=lambda row: in_order(row["run"])):
         facts = {key: value for key, value in row.items() if key != "run" and value is not None}
         runs.append(
             Run(row["run"], files[row["run"]], {k: rule.plain(v) for k, v in facts.items()})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specdiag.rule import SEVERITIES, Cause, Rule
+from specdiag.runs import in_order
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Run:
 
 
 def rank(severity: str, impact: float | None, rule: str, run: str) -> tuple[Any, ...]:
-    return SEVERITIES.index(severity), -(impact or 0), rule, run
+    return SEVERITIES.index(severity), -(impact or 0), rule, in_order(run)
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:

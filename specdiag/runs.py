@@ -18,6 +18,14 @@ ROTATED = re.compile(r"(?:\.(?:gz|zst|[0-9]{1,3}|20[0-9]{2}-?[0-9]{2}-?[0-9]{2})
 SERVERS = ("decode", "prefill", "event", "problem")
 
 
+def in_order(name: str) -> list[tuple[int, int, str]]:
+    """What names of runs are sorted by: numbers in them count as numbers, #2 before #10."""
+    return [
+        (1, int(part), "") if part.isdecimal() else (0, 0, part)
+        for part in re.split("([0-9]+)", name)
+    ]
+
+
 @dataclass(frozen=True)
 class Part:
     """The rows of a file between two starts, or of one arm of a trace."""

@@ -248,3 +248,17 @@ def test_runs_of_other_models_cannot_be_compared(tmp_path, load):
     (tmp_path / "on.log").write_text(life(1))
     (tmp_path / "off.log").write_text(life(30).replace("a/target", "b/target"))
     assert load(tmp_path).rows("SELECT * FROM peer") == []
+
+
+def test_runs_are_told_in_the_order_in_which_a_person_counts(diagnose, tmp_path):
+    (tmp_path / "server.log").write_text("".join(life(minute) for minute in range(12)))
+    names = [run.name for run in diagnose(tmp_path / "server.log").runs]
+    assert names == ["server"] + [f"server#{n}" for n in range(2, 13)]
+
+
+def test_of_very_many_runs_a_table_shows_the_worst(diagnose, tmp_path):
+    died = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB.\n"
+    (tmp_path / "server.log").write_text("".join(life(minute) for minute in range(50)) + died)
+    told = str(diagnose(tmp_path / "server.log"))
+    assert "and 10 more runs" in told
+    assert " server#50 " in told[: told.index("and 10 more runs")]

@@ -1,4 +1,4 @@
-"""The words of words.sql that judge texts."""
+"""The words of words.sql that judge texts and chance."""
 
 from __future__ import annotations
 
@@ -39,3 +39,11 @@ def test_a_loop_is_seen_with_and_without_spaces(repetition):
 @pytest.mark.parametrize("text", ["", "ok", "Yes, that is so.", None])
 def test_a_short_text_tells_nothing(repetition, text):
     assert repetition(text) is None
+
+
+@pytest.mark.parametrize(("runs", "errors"), [(1, 3), (10, 3), (100, 3.69), (1000, 4.27)])
+def test_the_more_runs_are_looked_at_the_less_chance_may_say(runs, errors):
+    db = store.open_empty()
+    db.execute(rule.MACROS)
+    db.execute("INSERT INTO run (run) SELECT 'run ' || range FROM range(?)", [runs])
+    assert db.execute("SELECT sure(3.0)").fetchone()[0] == pytest.approx(errors, abs=0.01)

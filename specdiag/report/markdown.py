@@ -84,11 +84,7 @@ def _left_out(groups: list[Group]) -> str:
 
 
 def _runs(diagnosis: Diagnosis, most: int) -> Iterator[str]:
-    said = table.run_verdicts(diagnosis)
-    shown = diagnosis.runs
-    if len(shown) > most:
-        quiet = [run for run in shown if said[run.name] == "ok"]
-        shown = ([run for run in shown if said[run.name] != "ok"] + quiet)[:most]
+    shown = table.foremost(diagnosis, most)
     headings, rows = table.runs_table(diagnosis, shown)
     yield _row(headings)
     yield _row(["---", "---", "---:", "---:", "---:", "---:", "---"])

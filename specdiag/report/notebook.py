@@ -47,7 +47,7 @@ def render(diagnosis: Diagnosis) -> str:
 
 
 def _runs(diagnosis: Diagnosis) -> Markup:
-    headings, rows = table.runs_table(diagnosis, diagnosis.runs[:ROWS])
+    headings, rows = table.runs_table(diagnosis, table.foremost(diagnosis, ROWS))
     top = Markup("").join(Markup("<th{}>{}</th>").format(_LEFT, one) for one in headings)
     lines = Markup("\n").join(
         Markup("<tr>{}</tr>").format(

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from specdiag.diagnosis import Diagnosis
 from specdiag.finding import Run
 from specdiag.report.text import MISSING, count, duration_ms, figure, visible
+from specdiag.rule import SEVERITIES
 
 # Where an accept length comes from, if not from the usual: decode lines or steps.
 _ACCEPT_FROM = {
@@ -56,6 +57,21 @@ def run_verdicts(diagnosis: Diagnosis) -> dict[str, str]:
         words += [f"{undecided} undecided"] * bool(undecided)
         said[run.name] = worst.get(run.name) or ", ".join(words) or "nothing to check"
     return said
+
+
+def urgency(said: str) -> int:
+    """What verdicts are sorted by: the worst first, runs in order last."""
+    if said in SEVERITIES:
+        return SEVERITIES.index(said)
+    return len(SEVERITIES) + said.startswith("ok")
+
+
+def foremost(diagnosis: Diagnosis, most: int) -> list[Run]:
+    """The runs that a table has room for: all as they come, or of too many the worst."""
+    if len(diagnosis.runs) <= most:
+        return diagnosis.runs
+    said = run_verdicts(diagnosis)
+    return sorted(diagnosis.runs, key=lambda run: urgency(said[run.name]))[:most]
 
 
 def algorithm(run: Run) -> str:

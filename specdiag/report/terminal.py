@@ -62,9 +62,7 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
 
 
 def _runs(console: Console, diagnosis: Diagnosis) -> None:
-    said = table.run_verdicts(diagnosis)
-    ordered = sorted(diagnosis.runs, key=lambda run: said[run.name].startswith("ok"))
-    shown = diagnosis.runs if len(ordered) <= ROWS else ordered[:ROWS]
+    shown = table.foremost(diagnosis, ROWS)
     headings, rows = table.runs_table(diagnosis, shown)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for heading in headings:
@@ -79,8 +77,8 @@ def _runs(console: Console, diagnosis: Diagnosis) -> None:
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
     console.print(grid)
-    if len(ordered) > len(shown):
-        console.print(f"and {text.count(len(ordered) - len(shown), 'more run')}")
+    if rest := len(diagnosis.runs) - len(shown):
+        console.print(f"and {text.count(rest, 'more run')}")
     for note, names in table.shared_notes(diagnosis):
         of = "" if len(names) == len(diagnosis.runs) else f" ({text.named(names, 3)})"
         _say(console, f"note   {note}{of}", style="dim")

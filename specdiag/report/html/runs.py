@@ -8,7 +8,6 @@ from typing import Any
 from specdiag.diagnosis import Diagnosis
 from specdiag.finding import Run
 from specdiag.report import table, text
-from specdiag.rule import SEVERITIES
 
 SHOWN = 10  # runs that are shown before the rest is folded
 
@@ -50,8 +49,7 @@ def rows(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, Any
         })  # fmt: skip
     if len(made) <= SHOWN:
         return made, []
-    order = {name: n for n, name in enumerate(SEVERITIES)} | {"ok": len(SEVERITIES) + 1}
-    made.sort(key=lambda row: order.get(row["said"], len(SEVERITIES)))
+    made.sort(key=lambda row: table.urgency(row["said"]))
     return made[:SHOWN], made[SHOWN:]
 
 
