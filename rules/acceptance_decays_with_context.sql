@@ -1,7 +1,7 @@
 -- title    = "Acceptance decays with context"
 -- severity = "medium"
 -- family   = "acceptance"
--- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], prefill = [] }
+-- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], prefill = [], run = [] }
 -- enough   = 15
 -- applies  = "speculates AND served"
 -- enable   = "run longer contexts, or log more often (--decode-log-interval)"

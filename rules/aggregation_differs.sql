@@ -1,7 +1,7 @@
 -- title    = "Two ways to average the commit length differ"
 -- severity = "low"
 -- family   = "metrics"
--- needs    = { request = ["verify_steps", "completion_tokens"], benchmark = [], decode = [], acceptance = [], commit_mean = [], event = [] }
+-- needs    = { request = ["verify_steps", "completion_tokens"], benchmark = [], decode = [], acceptance = [], commit_mean = [], event = [], run = [] }
 -- enough   = { request = 10 }
 -- why      = "A mean over requests counts a short answer as much as a long one; tokens over steps counts every step once. Where the length of answers and their acceptance go together, the two differ, and both are right."
 -- formula  = "mean over requests of tokens / steps, against the sum of tokens / the sum of steps: more than 10 % apart, and more than two standard errors of the mean over requests"

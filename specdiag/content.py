@@ -15,7 +15,7 @@ LONGEST_LINE = 8 << 20  # bytes; a longer line is named and skipped
 LONGEST_RECORD = 64 << 20  # the same for JSON: a benchmark is one record with all its times
 SOUGHT = LONGEST_LINE // 4  # bytes at a block's end where a boundary is looked for
 MOST_LINES = 1 << 20  # a row costs memory however short it is
-MARK = 1 << 20  # bytes between places in a file that are kept
+MARK = 128 << 10  # bytes between places in a file that are kept: to quote a line reads so much
 HEAD = 256 << 10  # bytes that a format is recognised by
 # Real logs shrink tenfold, a bomb a thousandfold: past this ratio we stop reading.
 BOMB_RATIO, BOMB_FLOOR = 200, 256 << 20

@@ -82,6 +82,7 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
         if rows.height:
             parsed.add(event.table, rows)
             parsed.lines += rows.height
+            parsed.understood += rows.height
             for label in shape.labels:
                 if label not in event.names and label not in parser.ignore:
                     parsed.unread[event.table, label] += rows.height

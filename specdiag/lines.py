@@ -21,6 +21,8 @@ Patterns are Rust regexes: no look-around, and the same in Python.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from specdiag import blocks, cuts, labels, prefix, raw
@@ -40,7 +42,13 @@ FEW = 0.25  # of the lines of a block
 SHOWN = 5  # lines not understood that are kept for the report
 
 
-Begun = tuple[Parsed, pl.DataFrame]  # what a block gave so far, and the lines that are left
+@dataclass(frozen=True)
+class Begun:
+    """What a block gave so far, the lines that are left, and the number of its first one."""
+
+    parsed: Parsed
+    left: pl.DataFrame
+    line: int
 
 
 def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
@@ -59,15 +67,13 @@ def begin(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Begun:
     if left.height < FEW * count:  # copied, or these few lines would keep the whole block alive
         texts = pl.Series("text", left.get_column("text").to_list(), dtype=pl.String)
         left = left.with_columns(texts)
-    return parsed, left
+    return Begun(parsed, left, line)
 
 
 def finish(parser: Parser, begun: list[Begun]) -> Parsed:
     """Read the lines that are left of blocks that follow each other: together, these are few."""
     parsed = Parsed()
-    for part, _ in begun:
-        parsed.merge(part)
-    left = _records(parser, raw.clean(_parts(pl.concat([left for _, left in begun]))))
+    left = _records(parser, raw.clean(_parts(pl.concat([one.left for one in begun]))))
     parsed.lines += left.get_column("line").n_unique()
     first = [event for event in parser.events if event.common or event.style in blocks.STYLES]
     rare = [event for event in parser.events if event not in first]
@@ -87,6 +93,22 @@ def finish(parser: Parser, begun: list[Begun]) -> Parsed:
     strangers = _strangers(parser, left).sort("line")
     parsed.understood = parsed.lines - strangers.get_column("line").n_unique()
     parsed.strangers = list(strangers.head(SHOWN).select("line", "text").iter_rows())
+    return _together(begun, parsed)
+
+
+def _together(begun: list[Begun], rest: Parsed) -> Parsed:
+    """What the blocks gave and the rest of their lines: of a table each row beside its block's."""
+    parsed = Parsed()
+    late = {
+        table: pl.concat(rest.frames.pop(table), how="diagonal_relaxed")
+        for one in begun for table in one.parsed.frames if table in rest.frames
+    }  # fmt: skip
+    for one, after in zip(begun, [*begun[1:], None], strict=True):
+        parsed.merge(one.parsed)
+        for table, frame in late.items():
+            line = pl.col("line")
+            parsed.add(table, frame.filter(line >= one.line, line < after.line if after else True))
+    parsed.merge(rest)
     return parsed
 
 

@@ -23,11 +23,11 @@ def split(data: bytes, line: int, wrapper: str = "") -> pl.DataFrame:
     if b"\0" in data:
         data = data.replace(b"\0", b"")
     try:
-        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
+        frame = pl.read_lines(io.BytesIO(data), name="text")
     except pl.exceptions.PolarsError:
         data = data.decode("utf-8", "replace").encode()
-        frame = pl.read_lines(io.BytesIO(data), name="text", row_index_name="line")
-    frame = frame.with_columns(pl.col("line").cast(pl.Int64) + line)
+        frame = pl.read_lines(io.BytesIO(data), name="text")
+    frame = frame.select(pl.int_range(line, line + frame.height).alias("line"), "text")
     text = pl.col("text")
     if line == 1:
         frame = frame.with_columns(text.str.strip_prefix("\ufeff"))

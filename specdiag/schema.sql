@@ -94,9 +94,11 @@ CREATE TABLE decode (        -- what the scheduler decoded since its last report
     extra JSON,              -- labels that no column knows
     complete BOOLEAN,        -- false: torn or cut, some fields are missing
     commit_len DOUBLE,       -- C: accept_len, of vLLM the record beside it, or 1 without speculation
-    accepted_drafts DOUBLE,  -- A = C - 1
-    ctx_len DOUBLE,          -- tokens / running
-    step_ms DOUBLE,          -- running x C / throughput: computed, not measured
+    accepted_drafts DOUBLE AS (commit_len - 1),  -- A
+    ctx_len DOUBLE AS (CASE WHEN running > 0 AND tokens > 0 THEN tokens / running END),
+    -- computed, not measured: running x C / throughput
+    step_ms DOUBLE AS (CASE WHEN running > 0 AND tokens_per_s > 0 THEN 1000 * running * commit_len / tokens_per_s END),
+    steps DOUBLE,            -- of single requests, as many as it stands for: running x the log's interval
     after_prefill BOOLEAN,   -- a prompt was computed since the last report of the rank
     idle BOOLEAN,            -- first report of the rank, or the first after an idle gap
     usable BOOLEAN,          -- complete, requests running, not idle: fit for medians
@@ -321,10 +323,11 @@ CREATE TABLE replay (        -- identities that a step violates
     entries BIGINT           -- how many entries differ
 );
 
--- Every commit length of a run, whatever kind of row it stands in.
-CREATE TABLE commit_sample (
+-- Every commit length of a run, whatever kind of row it stands in. Decode lines are by far the most
+-- of them: they are not copied.
+CREATE TABLE other_commit (
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    kind VARCHAR,            -- decode, acceptance, request, step, benchmark, state
+    kind VARCHAR,            -- acceptance, request, step, benchmark, state; in commit_sample also decode
     steps DOUBLE,            -- how many steps it stands for, as far as known
     commit_len DOUBLE,       -- C
     ctx_len DOUBLE,
@@ -332,6 +335,12 @@ CREATE TABLE commit_sample (
     tokens_per_s DOUBLE,
     drafted DOUBLE           -- tokens drafted a step, as far as known
 );
+
+CREATE VIEW decode_commit AS
+SELECT run, source, line, time, 'decode' AS kind, steps, commit_len, ctx_len, running::DOUBLE AS running, tokens_per_s, NULL::DOUBLE AS drafted
+FROM decode WHERE usable AND accept_len IS NOT NULL;
+
+CREATE VIEW commit_sample AS FROM decode_commit UNION ALL FROM other_commit;
 
 -- The mean commit length of a run, for each kind of row: pooled, each step counts once. Text changes
 -- slowly, so neighbouring rows are alike: the error is taken from up to ten stretches of rows, and is
@@ -346,15 +355,20 @@ CREATE TABLE commit_mean (
     lines STRUCT(source INTEGER, line BIGINT)[]  -- two of the first rows and one of the last
 );
 
--- Every time of a step, with the context it was taken at.
-CREATE TABLE time_sample (
+-- Every time of a step, with the context it was taken at; again without copies of decode lines.
+CREATE TABLE other_time (
     run VARCHAR, source INTEGER, line BIGINT,
-    kind VARCHAR,            -- step, acceptance, decode, state
+    kind VARCHAR,            -- step, acceptance, state; in time_sample also decode
     measured BOOLEAN,        -- false: computed as running x C / throughput
     ctx_len DOUBLE, running DOUBLE,
     stage VARCHAR,           -- step (the whole), or a stage: draft, verify, commit, ...
     ms DOUBLE
 );
+
+CREATE VIEW time_sample AS
+FROM other_time
+UNION ALL
+SELECT run, source, line, 'decode', false, ctx_len, running, 'step', step_ms FROM decode WHERE steady AND ctx_len > 0 AND step_ms > 0;
 
 -- Two runs that can be compared: of the same model, layout and quantisation; where no model is
 -- known, arms of one file or of a folder with a few files.

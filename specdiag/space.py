@@ -85,5 +85,6 @@ def move(db: duckdb.DuckDBPyConnection) -> None:
     db.execute(f"ATTACH '{name}' AS {NAME} (TYPE duckdb, RECOVERY_MODE no_wal_writes)")
     for kind, one in kinds:
         db.execute(f'DROP {kind} memory."{one}"')
+    db.execute("SET checkpoint_threshold = '1TB'")  # to pack rows again pays for files that stay
     db.execute(f"USE {NAME}")
     db.execute(bundled.SCHEMA.read_text(encoding="utf-8"))

@@ -89,19 +89,22 @@ class Staging:
         """Columns of a table that nothing fills become constants, but for those of its place.
 
         As columns of their own they take the time and the memory of full ones. The SQL that fills
-        the table finds their names in a variable.
+        the table finds their names, and those of columns that are computed, in a variable.
         """
-        empty = [
-            name
-            for name in self.columns[table]
-            if self.rows[table] and name not in self.filled[table] and name not in derived + PLACE
-        ]
-        columns = ", ".join(
-            f"{_name(name)} {type}" + f" GENERATED ALWAYS AS (NULL::{type})" * (name in empty)
-            for name, type, *_ in self.db.execute(f"DESCRIBE {table}").fetchall()
-        )
-        self.db.execute(f"CREATE OR REPLACE TABLE {table} ({columns})")
-        self.db.execute(f"SET VARIABLE empty_{table}_columns = {empty}::VARCHAR[]")
+        kept = {*self.filled[table], *derived, *PLACE, "run"}
+        columns, computed = [], []
+        for name, type, formula in self.db.execute(
+            """SELECT column_name, data_type, column_default FROM duckdb_columns()
+               WHERE table_name = ? AND schema_name = 'main' AND database_name = current_database()
+               ORDER BY column_index""",
+            [table],
+        ).fetchall():
+            if not formula and self.rows[table] and name not in kept:
+                formula = f"NULL::{type}"
+            columns.append(f"{_name(name)} {type}" + (f" AS ({formula})" if formula else ""))
+            computed += [name] if formula else []
+        self.db.execute(f"CREATE OR REPLACE TABLE {table} ({', '.join(columns)})")
+        self.db.execute(f"SET VARIABLE computed_{table}_columns = {computed}::VARCHAR[]")
 
     def release(self, table: str) -> None:
         """Forget the rows of a table: everything that is made from them is there."""

@@ -22,8 +22,7 @@ from specdiag.staging import DATA, WAITING, Staging
 from specdiag.timings import OFF, Timings
 
 DECODED = (  # the columns of table decode that derive/ fills
-    "complete", "commit_len", "accepted_drafts", "ctx_len", "step_ms", "after_prefill", "idle",
-    "usable", "steady",
+    "complete", "commit_len", "steps", "after_prefill", "idle", "usable", "steady",
 )  # fmt: skip
 NARROW = ("decode", "prefill")
 _USED = {"03_decode": ("decode", "prefill")}  # raw rows, by the last reader
@@ -197,7 +196,7 @@ def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -
     """From schema raw to the tables, the rows of each let go as soon as they are used."""
     for table in DATA:
         if table not in DERIVED:
-            empty = f"getvariable('empty_{table}_columns')" if table in NARROW else "[]"
+            empty = f"getvariable('computed_{table}_columns')" if table in NARROW else "[]"
             db.execute(
                 f"""INSERT INTO {table} BY NAME
                     SELECT COLUMNS(lambda name: name NOT IN {empty}) FROM (

@@ -13,6 +13,7 @@ from specdiag.content import Block
 from specdiag.parser import Parsed, Parser
 from specdiag.source import Source
 
+TEXT = 8 << 20  # bytes of a block of lines: cut into columns it takes ten times as much
 BUNDLE = 8  # blocks that are finished together
 LEFT = 50_000  # lines that are too many for that
 WORKERS = 2  # string kernels use one core a block
@@ -50,7 +51,7 @@ def parsed(
     if file.records:
         found = iter([Block(file.records, 1)])
     elif chosen.format == "lines":
-        found = content.blocks(file, chosen.boundary.encode())
+        found = content.blocks(file, chosen.boundary.encode(), TEXT)
     elif document.is_document("\n".join(head[:3]).encode()):
         found = _document(file)
     else:
@@ -106,7 +107,7 @@ def _bundled(
             stretch, bundle, left = Stretch(), [], 0
         stretch = stretch.and_then(block)
         bundle.append(begun)
-        left += begun[1].height
+        left += begun.left.height
         if len(bundle) == BUNDLE or left > LEFT:
             yield stretch, bundle
             stretch, bundle, left = Stretch(), [], 0

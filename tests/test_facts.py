@@ -153,13 +153,13 @@ def test_longer_requests_weigh_more(store):
 
 
 def test_the_accept_rate_of_decode_lines_does_not_depend_on_what_a_release_prints(store):
-    put(store, "commit_sample", [{"kind": "decode", "steps": 40, "commit_len": 3.0}])
+    put(store, "other_commit", [{"kind": "decode", "steps": 40, "commit_len": 3.0}])
     assert measured(store, "accept_rate").value == 0.5  # 2 of 4 drafts
 
 
 def test_replicas_add_up(store):
     put(store, "decode", [
-        {"rank": rank, "tokens_per_s": 100.0, "running": 2, "step_ms": 10.0, "usable": True}
+        {"rank": rank, "tokens_per_s": 100.0, "running": 2, "commit_len": 0.5, "usable": True}
         for rank in ("DP0 TP0", "DP1 TP0") * 3
     ])  # fmt: skip
     assert measured(store, "tokens_per_s").value == 200
@@ -168,9 +168,9 @@ def test_replicas_add_up(store):
 
 def test_pooled_throughput_is_all_tokens_over_all_time(store):
     put(store, "decode", [
-        {"tokens_per_s": 100.0, "running": 1, "step_ms": 30.0, "usable": True},
-        {"tokens_per_s": 400.0, "running": 1, "step_ms": 10.0, "usable": True},
-        {"tokens_per_s": 9000.0, "running": 1, "step_ms": 90.0, "usable": False},
+        {"tokens_per_s": 100.0, "running": 1, "commit_len": 3.0, "usable": True},
+        {"tokens_per_s": 400.0, "running": 1, "commit_len": 4.0, "usable": True},
+        {"tokens_per_s": 9000.0, "running": 1, "commit_len": 810.0, "usable": False},
     ])  # fmt: skip
     assert measured(store, "tokens_per_s", "pooled").value == pytest.approx((3000 + 4000) / 40)
 
@@ -186,7 +186,7 @@ def test_a_fault_that_kills_is_an_error_and_what_follows_from_it_is_none(store):
 
 def test_the_most_direct_source_counts_alone(store):
     put(store, "step", steps(1, 1))
-    put(store, "commit_sample", [{"kind": "decode", "steps": 40, "commit_len": 9.0}])
+    put(store, "other_commit", [{"kind": "decode", "steps": 40, "commit_len": 9.0}])
     found = measured(store, "accept_len")
     assert (found.value, found.kind) == (2, "step")
 
@@ -237,7 +237,7 @@ def test_the_interval_is_that_of_requests_not_of_steps(store):
 
 
 def test_rows_without_requests_are_cut_into_stretches(store):
-    put(store, "commit_sample", [
+    put(store, "other_commit", [
         {"kind": "decode", "steps": 40, "commit_len": 2.0 + (n // 20) % 2} for n in range(400)
     ])  # fmt: skip
     found = measured(store, "accept_len")
@@ -324,7 +324,7 @@ def test_a_median_over_alike_steps_of_a_request_is_not_too_sure_of_itself(store)
         [runs, requests, lines],
     )
     store.db.execute(
-        """INSERT INTO time_sample (run, kind, stage, ms, source, line)
+        """INSERT INTO other_time (run, kind, stage, ms, source, line)
         SELECT unnest(?::VARCHAR[]), 'step', 'step', unnest(?::DOUBLE[]), 0, unnest(?::BIGINT[])""",
         [runs, times, lines],
     )

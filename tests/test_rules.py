@@ -50,7 +50,7 @@ def empty(tables: list[str]) -> duckdb.DuckDBPyConnection:
     for name in dict.fromkeys(one for table in tables for one in standing_on(table, known)):
         db.execute(known[name])
     for word in duckdb.extract_statements(rule.MACROS):
-        if "replay" in tables or "FROM replay" not in word.query:
+        if set(re.findall(r"FROM (replay|run)\b", word.query)) <= set(tables):
             db.execute(word.query)
     return db
 

@@ -16,10 +16,10 @@ placed AS (
     SELECT p.run, p.place, r.*, count(*) OVER (PARTITION BY r.source, r.life) AS ranks, count(*) OVER (PARTITION BY p.run, r.rank_key) AS parts
     FROM part_rank r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = ''
 )
-SELECT l.run, place, source, life, s.speculates,
+SELECT l.run, place, source, life, s.speculates, s.steps_each,
     bool_and(ranks = 1 AND parts = 1 AND NOT back AND last - first + 1 = rows) AS plain
 FROM placed l JOIN (
-    SELECT p.run, bool_or(p.accepts) OR any_value(coalesce(a.algorithm, 'NONE')) <> 'NONE' AS speculates
+    SELECT p.run, bool_or(p.accepts) OR any_value(coalesce(a.algorithm, 'NONE')) <> 'NONE' AS speculates, any_value(coalesce(a.log_interval, 40)) AS steps_each
     FROM placed p JOIN asked a ON a.run = p.run GROUP BY p.run
 ) s ON s.run = l.run
 GROUP BY ALL;
@@ -70,14 +70,14 @@ in_order AS (  -- without a partition and a join below it, a window is computed 
     FROM timed
 ),
 neighbour AS (
-    SELECT l.run, l.speculates, d.* EXCLUDE (goes_on) REPLACE (
+    SELECT l.run, l.speculates, l.steps_each, d.* EXCLUDE (goes_on) REPLACE (
         CASE WHEN follows THEN token_s_before END AS token_s_before, CASE WHEN goes_on THEN token_s_after END AS token_s_after,
         CASE WHEN follows THEN ctx_before END AS ctx_before, CASE WHEN follows THEN running_before END AS running_before,
         CASE WHEN follows THEN line_before END AS line_before
     )
     FROM in_order d JOIN lane l ON l.source = d.source AND l.life = d.life AND l.plain
     UNION ALL BY NAME
-    SELECT l.run, l.speculates, d.*,
+    SELECT l.run, l.speculates, l.steps_each, d.*,
         row_number() OVER w > 1 AS follows,
         lag(token_s) OVER w AS token_s_before, lead(token_s) OVER w AS token_s_after,
         lag(ctx_len) OVER w AS ctx_before, lag(running) OVER w AS running_before,
@@ -100,11 +100,10 @@ marked AS (
     LEFT JOIN told t ON t.source = n.source AND t.line = n.line
     LEFT JOIN prompted f ON f.number = n.number
 )
-SELECT COLUMNS(lambda name: name NOT IN getvariable('empty_decode_columns'))
+SELECT COLUMNS(lambda name: name NOT IN getvariable('computed_decode_columns'))
 FROM (
-    SELECT * EXCLUDE (number, life, speculates, token_s, same_batch) REPLACE (
-        commit_len - 1 AS accepted_drafts,
-        CASE WHEN token_s IS NOT NULL THEN 1000 * running * commit_len / tokens_per_s END AS step_ms,
+    SELECT * EXCLUDE (number, life, speculates, steps_each, token_s, same_batch) REPLACE (
+        running * steps_each AS steps,
         complete AND token_s IS NOT NULL AND NOT idle AS usable,
         complete AND token_s IS NOT NULL AND NOT idle AND NOT after_prefill AND same_batch AS steady
     )

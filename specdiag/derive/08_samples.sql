@@ -1,10 +1,6 @@
 -- Samples.
 
-INSERT INTO commit_sample
-SELECT run, source, line, time, 'decode', running * coalesce((SELECT log_interval FROM asked a WHERE a.run = decode.run), 40),
-    commit_len, ctx_len, running, tokens_per_s, NULL
-FROM decode WHERE usable AND accept_len IS NOT NULL
-UNION ALL
+INSERT INTO other_commit
 SELECT run, source, line, time, 'acceptance',
     coalesce(steps, CASE WHEN drafted_tokens > 0 AND commit_len > 1 THEN accepted_tokens / (commit_len - 1) END),
     coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, drafted_tokens
@@ -22,7 +18,7 @@ UNION ALL
 SELECT run, source, line, time, 'state', NULL, accept_len, NULL, NULL, tokens_per_s, NULL
 FROM server_state WHERE accept_len >= 1;
 
-INSERT INTO time_sample
+INSERT INTO other_time
 SELECT run, source, line, 'step', true, ctx_len, batch, stage, ms
 FROM (
     UNPIVOT (SELECT run, source, line, ctx_len, batch, step_ms AS step, draft_ms AS draft, topk_ms AS "top-k",
@@ -48,9 +44,9 @@ FROM (
 WHERE ctx_len > 0 AND ms > 0;
 
 -- A step without a time of its own takes the sum of its stages, if it has them.
-INSERT INTO time_sample
+INSERT INTO other_time
 SELECT run, source, line, kind, true, any_value(ctx_len), any_value(running), 'step', sum(ms)
-FROM time_sample
+FROM other_time
 WHERE (source, line) IN (
     SELECT (source, line) FROM step WHERE NOT coalesce(step_ms > 0, false)
     UNION ALL SELECT (source, line) FROM acceptance WHERE NOT coalesce(step_ms > 0, false)
@@ -58,12 +54,8 @@ WHERE (source, line) IN (
 GROUP BY run, source, line, kind
 HAVING NOT bool_or(stage = 'step') AND count(*) >= 2;
 
-INSERT INTO time_sample
-SELECT run, source, line, 'decode', false, ctx_len, running, 'step', step_ms
-FROM decode WHERE steady AND ctx_len > 0 AND step_ms > 0;
-
 -- What a server adds up by itself is the last resort: wall clock, with prompts and idle time in it.
-INSERT INTO time_sample
+INSERT INTO other_time
 SELECT run, source, line, 'state', false, NULL, TRY_CAST(running AS DOUBLE), 'step', unnest(TRY_CAST(json_extract(step_times, '$."' || running || '"') AS DOUBLE[])) * 1000
 FROM (SELECT run, source, line, step_times, unnest(json_keys(step_times)) AS running FROM server_state WHERE json_type(step_times) = 'OBJECT')
 WHERE run NOT IN (SELECT run FROM time_sample);

@@ -9,8 +9,12 @@ WITH text AS (
 -- Rows that lie together in the order of their lines are numbered as they pass by, others sorted.
 sample AS NOT MATERIALIZED (
     SELECT run, kind, source, line, commit_len, coalesce(steps, 1) AS weight, ctx_len, running, row_number() OVER () AS place,
+        run = lag(run) OVER () AND (source < lag(source) OVER () OR (source = lag(source) OVER () AND line < lag(line) OVER ())) AS back
+    FROM decode_commit WHERE commit_len >= 1
+    UNION ALL
+    SELECT run, kind, source, line, commit_len, coalesce(steps, 1) AS weight, ctx_len, running, row_number() OVER () AS place,
         run = lag(run) OVER () AND kind = lag(kind) OVER () AND (source < lag(source) OVER () OR (source = lag(source) OVER () AND line < lag(line) OVER ())) AS back
-    FROM commit_sample WHERE commit_len >= 1
+    FROM other_commit WHERE commit_len >= 1
 ),
 whole AS (
     SELECT run, kind, count(*) AS rows, min(place) AS first, max(place) - min(place) + 1 = count(*) AND NOT coalesce(bool_or(back), false) AS plain,

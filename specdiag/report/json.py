@@ -6,6 +6,7 @@ import json
 import math
 import re
 from datetime import date, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,27 +29,39 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; the same text for the same input."""
-    return dumps(document(diagnosis))
+    parts = []
+    for key, value in document(diagnosis).items():
+        if key == "results":  # of many runs very many: short, and one a line
+            text = (
+                "[\n"
+                + ",\n".join(f" {json.dumps(one, ensure_ascii=False)}" for one in value)
+                + "\n]"
+            )
+        else:
+            text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+        parts.append(f'"{key}": {text}'.replace("\n", "\n "))
+    return _plain("{\n " + ",\n ".join(parts) + "\n}\n")
 
 
 def dumps(made: Any) -> str:
     """JSON in which nothing is invisible, and nothing moves what stands around it."""
-    text = json.dumps(made, ensure_ascii=False, indent=1, allow_nan=False)
-    return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text) + "\n"
+    return _plain(json.dumps(made, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
+
+
+def _plain(text: str) -> str:
+    return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
     """What is written, quoted lines cut to `longest` characters."""
+    said = cache(jsonable)  # names and reasons come again and again
     made = {
         "schema": SCHEMA,
         "specdiag": __version__,
         "decidable": _decidable(diagnosis),
         "runs": [_run(run) for run in diagnosis.runs],
         "findings": [_finding(finding, longest) for finding in diagnosis.findings],
-        "results": [
-            {"rule": one.rule, "run": one.run, "result": one.result, "reason": one.reason}
-            for one in diagnosis.results
-        ],
+        "results": [],
         "assertions": [_assertion(one) for one in diagnosis.assertions],
         "notices": [
             {
@@ -58,7 +71,11 @@ def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
             for number, one in enumerate(notices(diagnosis))
         ],
     }  # fmt: skip
-    return {key: jsonable(value) for key, value in made.items()}
+    results = [
+        {"rule": one.rule, "run": said(one.run), "result": one.result, "reason": said(one.reason)}
+        for one in diagnosis.results
+    ]
+    return {**{key: jsonable(value) for key, value in made.items()}, "results": results}
 
 
 def _decidable(diagnosis: Diagnosis) -> dict[str, Any]:
