@@ -204,7 +204,8 @@ def analyze(
     hits: list[tuple[Rule, Hit]] = []
     results: list[Decision] = []
     broken: list[SpecdiagError] = []
-    asked: rule.Asked = {}
+    with using.timings.part("needs of rules"):
+        asked = rule.ask(rules, filled.db)
     for one in rules:
         try:
             with using.timings.part("rule", one.name):

@@ -8,7 +8,9 @@ proof). All others are the finding's values.
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -86,19 +88,54 @@ def parameters(
     return found
 
 
-Asked = dict[str, dict[str, Any]]  # the answer to a query, by run: many rules ask the same
+Asked = dict[tuple[str, str], dict[str, Any]]  # (table, expression) -> its value by run
+
+
+def ask(rules: list[Rule], db: duckdb.DuckDBPyConnection) -> Asked:
+    """What rules want to know before they look, in one query a table.
+
+    What does not run is left out: the rule that asks it is told.
+    """
+    wanted: dict[str, list[str]] = defaultdict(list)
+    for table, asking in dict.fromkeys(one for rule in rules for one in _questions(rule)):
+        wanted[table].append(asking)
+    asked: Asked = {}
+    for table, several in wanted.items():
+        with contextlib.suppress(duckdb.Error):
+            asked |= _answers(db, table, several)
+    return asked
+
+
+def _questions(rule: Rule) -> list[tuple[str, str]]:
+    applies = f"coalesce(({rule.applies}), false)" if rule.applies else "NULL"
+    return [("run", applies)] + [
+        (table, " AND ".join(f'"{column}" IS NOT NULL' for column in columns))
+        for table, columns in rule.needs.items()
+        if columns and table not in FREE
+    ]
+
+
+def _answers(db: duckdb.DuckDBPyConnection, table: str, several: list[str]) -> Asked:
+    """Of each run the value of an expression over table run, of other tables its rows with it."""
+    if table == "run":
+        sql = f"SELECT run, {', '.join(several)} FROM run"
+    else:
+        counts = ", ".join(f"count(*) FILTER ({one})" for one in several)
+        sql = f"SELECT run, {counts} FROM {table} GROUP BY run"
+    rows = space.patiently(db, lambda: db.execute(sql).fetchall())
+    return {(table, one): {row[0]: row[nth] for row in rows} for nth, one in enumerate(several, 1)}
 
 
 def apply(
     rule: Rule, db: duckdb.DuckDBPyConnection, params: Mapping[str, Any],
     asked: Asked | None = None,
 ) -> tuple[list[Hit], list[Decision]]:  # fmt: skip
-    """What a rule finds, and its decision on every run. `asked` is shared by the rules of a store.
+    """What a rule finds, and its decision on every run. `asked` is what was asked for many rules.
 
     Raises SpecdiagError when the SQL does not run.
     """
     try:
-        decisions = _decidable(rule, db, {} if asked is None else asked)
+        decisions = _decidable(rule, db, asked or {})
         # What no run has the rows for is not asked: to plan a query takes longer than most answers.
         decidable = "pass" in decisions.values()
         rows = []
@@ -137,30 +174,27 @@ def _rows(cursor: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def _decidable(rule: Rule, db: duckdb.DuckDBPyConnection, asked: Asked) -> dict[str, str]:
-    def ask(sql: str) -> dict[str, Any]:
-        if sql not in asked:
-            asked[sql] = dict(space.patiently(db, lambda: db.execute(sql).fetchall()))
-        return asked[sql]
+    def answer(question: tuple[str, str]) -> dict[str, Any]:
+        found = asked if question in asked else _answers(db, question[0], [question[1]])
+        return found[question]
 
-    applies = f"coalesce(({rule.applies}), false)" if rule.applies else "NULL"
-    runs = ask(f"SELECT run, {applies} FROM run")
+    applies, *counts = _questions(rule)
+    runs = answer(applies)
     decided = {
         run: "pass" if wanted is not False else "not applicable: " for run, wanted in runs.items()
     }
-    for table, columns in rule.needs.items():
-        if not columns or table in FREE:
-            continue
-        given = " AND ".join(f'"{column}" IS NOT NULL' for column in columns)
-        counts = ask(f"SELECT run, count(*) FROM {table} WHERE {given} GROUP BY run")
+    for question in counts:
+        table, found = question[0], answer(question)
         for run, wanted in runs.items():
-            rows = counts.get(run, 0)
+            rows = found.get(run, 0)
             enough = rule.enough.get(table, 1)
             if rows >= enough or decided[run] != "pass":
                 continue
             if rows == 0 and wanted is None:
                 decided[run] = "not applicable: "
             else:
-                have = f"{rows} of {enough} rows of {table} with {', '.join(columns)}"
+                columns = ", ".join(rule.needs[table])
+                have = f"{rows} of {enough} rows of {table} with {columns}"
                 decided[run] = f"undecided: {have}" + (f"; {rule.enable}" if rule.enable else "")
     return decided
 

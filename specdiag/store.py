@@ -26,6 +26,13 @@ DECODED = (  # the columns of table decode that derive/ fills
 )  # fmt: skip
 NARROW = ("decode", "prefill")
 _USED = {"03_decode": ("decode", "prefill")}  # raw rows, by the last reader
+_FROM = {  # files of derive/ that do nothing where no parser gave rows for any of these tables
+    "02_steps": ("step",),
+    "04_requests": ("request",),
+    "05_metrics": ("metric", "acceptance"),
+    "06_benchmarks": ("benchmark",),
+}
+_BETWEEN = ("12_peers", "13_pairs")  # the same where there is one run
 DERIVED = ("decode", "step", "request", "problem", "metric")  # by derive/; the rest are copied
 
 # Events that only a server which really starts prints, and where a part names its algorithm.
@@ -136,7 +143,7 @@ def _fill(
     staging.finish()
     staging.narrow("decode", *DECODED)
     staging.narrow("prefill")
-    _assign(db, readings)
+    _assign(db, readings, [table for table in DATA if staging.rows[table]])
     baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
     _derive(db, staging, timings)
@@ -147,8 +154,8 @@ def _fill(
     return readings
 
 
-def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
-    """Table part: the run, and the place in it, of every (source, life, arm)."""
+def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading], tables: list[str]) -> None:
+    """Table part: the run, and the place in it, of every (source, life, arm) in these tables."""
     files = [
         runs.File(
             number,
@@ -168,7 +175,7 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
                 max(lower({_MODEL if table == "config" else "NULL"})) AS model,
                 min({time}) AS started, max({time}) AS ended
             FROM raw.{table} GROUP BY source, life, coalesce(arm, '')"""
-        for table in DATA
+        for table in tables or DATA
         for time in ["NULL::TIMESTAMP" if table == "step" else "time"]
     )
     rows = db.execute(
@@ -195,7 +202,7 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:
 def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -> None:
     """From schema raw to the tables, the rows of each let go as soon as they are used."""
     for table in DATA:
-        if table not in DERIVED:
+        if table not in DERIVED and staging.rows[table]:
             empty = f"getvariable('computed_{table}_columns')" if table in NARROW else "[]"
             db.execute(
                 f"""INSERT INTO {table} BY NAME
@@ -208,6 +215,11 @@ def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -
     # Frames come without a row count, and for few rows DuckDB would compare every pair.
     db.execute("SET asof_loop_join_threshold = 0")
     for path in sorted(bundled.DERIVE.glob("*.sql")):
+        sources = _FROM.get(path.stem, ())
+        if sources and not any(staging.rows[table] for table in sources):
+            continue
+        if path.stem in _BETWEEN and len(db.execute("FROM run LIMIT 2").fetchall()) < 2:
+            continue
         with timings.part("derived tables", path.name):
             for one in db.extract_statements(path.read_text(encoding="utf-8")):
                 space.patiently(db, partial(db.execute, one))
