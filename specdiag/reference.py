@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from specdiag import pickles
+from specdiag import pickles, standins
 from specdiag.source import Source
 
 MOST_ARMS = 100
@@ -27,7 +27,7 @@ def records(file: Source) -> bytes:
         with open(file.path, "rb") as stream:
             found = pickles.load(stream, file.size())
         lines = [json.dumps(record) for record in _results(found)]
-    except pickles.Refused as error:
+    except standins.Refused as error:
         _refuse(file, str(error))
         return b""
     except (OSError, TypeError, ValueError, OverflowError):

@@ -7,26 +7,22 @@ one that was launched before waits for the device itself: a copy, another stream
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 
+from specdiag.chrome import Events
 from specdiag.parser import Parsed, Parser
 
-LONGEST_EVENT = 1 << 20  # characters; a longer one is broken
 LONGEST_NAME = 200
-SHOWN = 5  # broken events that are kept for the report
-MOST_BROKEN = 1000  # more, and it is no trace
 MOST_DEVICES = 64
 PAUSE = 3.0  # steps without work: nobody asked for any
 PAUSE_MS = 50.0  # the same where no step is marked
 SHORTEST_MS = 10.0  # and never shorter than this
-BETWEEN = re.compile(r"[\s,]*")  # events
 CITED = 4  # gaps of a device that are kept, the longest
 WORK = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "concurrent_kernel"}
 RUNTIME = {"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime"}
@@ -42,19 +38,14 @@ STEPS = ("verify", "decode", "step")  # what counts the steps, the first that is
 
 
 class Reader:
-    """The events of one trace, as they come."""
+    """One trace, as its bytes come."""
 
     def __init__(self, parser: Parser) -> None:
         self.stages = [(stage, re.compile(text)) for stage, text in parser.stages.items()]
         self.parsed = Parsed()
+        self.events = Events(self.parsed)
         self.counted = False  # events are counted instead of lines, of which there are too few
         self.quotes: dict[int, str] = {}  # what these events say
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        self._scan = json.JSONDecoder().raw_decode
-        self._text, self._opens = "", ""  # what is still looked at; how the file begins
-        self._place, self._inside, self._done = 0, False, False
-        self._lost = 0
-        self._line, self._counted, self._at = 1, 0, 1  # of the text so far, and of the event
         self._names: dict[str, int] = {}
         self._stacks = False
         self._work = _columns("line", "nth", "device", "stream", "call", "name")
@@ -63,69 +54,8 @@ class Reader:
 
     def feed(self, data: bytes, last: bool = False) -> None:
         """More bytes of the file."""
-        if self._done:
-            return
-        self._line += self._text.count("\n", self._counted, self._place)
-        self._text = self._text[self._place :] + self._decoder.decode(data, last)
-        self._place = self._counted = 0
-        for event in self._events(last):
+        for event in self.events.feed(data, last):
             self._take(event)
-
-    def _events(self, last: bool) -> Iterator[dict[str, Any]]:
-        text = self._text
-        if not self._inside:
-            self._opens = self._opens or text.lstrip()[:1]
-            found = re.search(r"\[" if self._opens == "[" else r'"traceEvents"\s*:\s*\[', text)
-            if not found:
-                self._place = max(0, len(text) - 64)
-                return
-            self._inside, self._place = True, found.end()
-        while (start := self._next()) >= 0:
-            try:
-                event, end = self._scan(text, start)
-            except (ValueError, RecursionError):
-                if len(text) - start < LONGEST_EVENT and not last:
-                    self._place = start  # the rest of it comes with the next bytes
-                    return
-                self._broken(start)
-                continue
-            self._place = end
-            self._line += text.count("\n", self._counted, start)
-            self._counted = start
-            # The profiler writes an event's bracket on a line of its own, and its name on the next.
-            self._at = self._line + text.startswith(("{\n", "{\r\n"), start)
-            self.parsed.lines += 1
-            if isinstance(event, dict):
-                self.parsed.understood += 1
-                yield event
-
-    def _next(self) -> int:
-        """Where the next event starts; -1 at the end of the text, or of the list."""
-        if self._done:
-            return -1
-        found = BETWEEN.match(self._text, self._place)
-        start = found.end() if found else self._place
-        if self._text[start : start + 1] == "{":
-            return start
-        self._place = start
-        self._done = self._text[start : start + 1] == "]"
-        if start < len(self._text) and not self._done:  # not an event
-            self._place = at if (at := self._text.find("{", start)) >= 0 else len(self._text)
-            return self._next() if at >= 0 else -1
-        return -1
-
-    def _broken(self, start: int) -> None:
-        """Go on at the next bracket that looks like an event's."""
-        text = self._text
-        self.parsed.lines += 1
-        self._lost += 1
-        if len(self.parsed.strangers) < SHOWN:
-            line = self._line + text.count("\n", self._counted, start)
-            self.parsed.strangers.append((line, text[start : start + 80]))
-        mark = text.find('"ph"', start + 1)
-        at = text.rfind("{", start + 1, mark) if mark >= 0 else -1
-        self._place = at if at >= 0 else mark if mark >= 0 else len(text)
-        self._done = self._lost > MOST_BROKEN
 
     def _take(self, event: dict[str, Any]) -> None:
         kind = str(event.get("cat", "")).lower()
@@ -142,7 +72,7 @@ class Reader:
         call = details.get("correlation")
         call = call if isinstance(call, int) and 0 <= call < 1 << 62 else -1
         when = {"start": start, "length": length}
-        where = {"line": self._at, "nth": self.parsed.lines, "name": self._id(name)}
+        where = {"line": self.events.at, "nth": self.parsed.lines, "name": self._id(name)}
         if kind in WORK:
             device = self._id(details.get("device", place))
             stream = self._id(details.get("stream", lane))
@@ -165,7 +95,7 @@ class Reader:
         self.feed(b"", last=True)
         self._texts = dict(enumerate(self._names))
         work, calls, marks = map(_frame, (self._work, self._calls, self._marks))
-        self.counted = self._line * 2 < self.parsed.lines
+        self.counted = self.events.line * 2 < self.parsed.lines
         if self.counted:
             work = work.with_columns(line=pl.col("nth"))
             marks = marks.with_columns(line=pl.col("nth"))

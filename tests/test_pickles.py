@@ -14,7 +14,7 @@ import zipfile
 
 import pytest
 
-from specdiag import pickles, quoting
+from specdiag import pickles, quoting, standins
 
 RESULT = {
     "responses": [
@@ -54,7 +54,7 @@ def read_back(data):
 
 
 def refused(data):
-    with pytest.raises(pickles.Refused) as caught:
+    with pytest.raises(standins.Refused) as caught:
         read_back(data)
     return str(caught.value)
 
@@ -175,9 +175,9 @@ def test_a_class_of_somebody_else_is_named():
 )
 @pytest.mark.parametrize("name", [b"c_codecs\nencode\n", b"ctorch\nLongStorage\n", b"ctypes\nSimpleNamespace\n", b"cnumpy\ndtype\n"])  # fmt: skip
 def test_what_it_may_call_it_cannot_change(name, state):
-    before = pickles._known(pickles._Budget()).keys()
+    before = standins.known(standins.Budget()).keys()
     assert refused(b"\x80\x02" + name + state + b".")
-    assert pickles._known(pickles._Budget()).keys() == before
+    assert standins.known(standins.Budget()).keys() == before
     assert read_back(pickle.dumps(types.SimpleNamespace(a=b"\xff", b=1), 2)) == {"a": None, "b": 1}
 
 
@@ -188,7 +188,7 @@ def test_memory_is_not_filled_by_a_number():
 
 
 def test_a_list_that_doubles_is_refused(monkeypatch):
-    monkeypatch.setattr(pickles, "MOST_VALUES", 100_000)
+    monkeypatch.setattr(standins, "MOST_VALUES", 100_000)
     value = [0]
     for _ in range(40):
         value = [value, value]

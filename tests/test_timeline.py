@@ -9,7 +9,7 @@ import random
 import pytest
 from test_parsers import named
 
-from specdiag import quoting, source, timeline
+from specdiag import chrome, quoting, source, timeline
 
 PARSER = named("torch_profile")
 STEP = 1000.0  # microseconds
@@ -132,7 +132,7 @@ def test_order_does_not_matter():
 
 
 def test_what_is_broken_costs_no_other_event(monkeypatch):
-    monkeypatch.setattr(timeline, "LONGEST_EVENT", 100)
+    monkeypatch.setattr(chrome, "LONGEST_EVENT", 100)
     lines = [json.dumps(one) for one in trace(10)]
     lines[8] = lines[8][:-30] + "?"
     parsed = timeline.read(PARSER, [b"[\n" + ",\n".join(lines).encode() + b"]"])
