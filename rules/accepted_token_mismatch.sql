@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["accepted", "node_tokens", "target_tokens"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the tokens of the nodes and the target choice at every row"
 -- why      = "An exact rule accepts a node only if it carries the target's choice at its parent. A draft accepted without that is text that the target did not write."
 -- fix      = [

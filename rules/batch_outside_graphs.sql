@@ -2,7 +2,7 @@
 -- severity = "medium"
 -- family   = "speed"
 -- needs    = { decode = ["running", "tokens_per_s"], event = [], config = [], run = ["server"] }
--- applies  = "run IN (SELECT run FROM decode WHERE graph IS NOT NULL) OR run IN (SELECT run FROM event WHERE kind = 'capture_sizes')"
+-- applies  = "run IN (SELECT DISTINCT run FROM decode WHERE graph IS NOT NULL) OR run IN (SELECT run FROM event WHERE kind = 'capture_sizes')"
 -- enough   = { decode = 5 }
 -- enable   = "serve long enough at both batch sizes: five decode lines with a graph, five without"
 -- why      = "A graph is captured for a list of batch sizes. A larger batch, or one in a gap of the list, launches its kernels one by one: the step gets slower at once by what the host needs, not by what the batch costs."

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["accepted", "bonus", "target_tokens"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the bonus and the target choice at every row"
 -- why      = "The token behind the accepted path is the target's choice at the path's last row. From any other row it is the continuation of another text."
 -- fix      = [

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["accepted", "kv_source"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record source and target rows of the commit; checksums prove the bytes (--trace-detail checksums)"
 -- why      = "What stays in the cache are the accepted rows, in their order, and the recurrent state of the last of them. From other rows the next step reads a text that was never written."
 -- fix      = [

@@ -3,7 +3,7 @@
 -- family   = "output"
 -- needs    = { request = ["text"], pairing = ["against"], hindrance = [], run = [] }
 -- enough   = { request = 10 }
--- applies  = "speculates AND run IN (SELECT run FROM request WHERE text IS NOT NULL AND coalesce(temperature, 0) = 0) AND run IN (SELECT p.run FROM pairing p JOIN run r ON r.run = p.against JOIN request q ON q.run = r.run WHERE NOT r.speculates AND q.text IS NOT NULL)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM request WHERE text IS NOT NULL AND coalesce(temperature, 0) = 0) AND run IN (SELECT p.run FROM pairing p JOIN run r ON r.run = p.against JOIN request q ON q.run = r.run WHERE NOT r.speculates AND q.text IS NOT NULL)"
 -- enable   = "keep the texts of ten greedy prompts or more, with speculation and without"
 -- why      = "Greedy speculation writes what the target alone would write, but for near ties: a batch of several rows rounds otherwise than one row, and where two tokens are almost equal either may win. Such forks are rare and both branches read well. More forks than two plain runs have, or text that loses or doubles a piece and goes on, is a fault."
 -- formula  = "forks per token of speculative against plain answers to the same greedy prompts; against the same of two plain runs where there are some (three times as many and three standard errors), else against one in 40 tokens"

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["emitted", "oracle_tokens"], replay = [], request = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record what a plain pass over the text chooses (--trace-detail oracle)"
 -- why      = "Speculation with an exact rule writes what the target alone would write. Where its two best tokens are closer than the arithmetic's noise either may win; here they are not."
 -- fix      = [

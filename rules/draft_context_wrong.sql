@@ -2,7 +2,7 @@
 -- severity = "high"
 -- family   = "trace"
 -- needs    = { step = ["ctx_len", "draft_kv_after"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the drafter's input and the length of its cache on both sides"
 -- why      = "The drafter sees one row of target features for every committed token, from the rows that were accepted, and a block of the root and mask ids. Anything else costs acceptance and never the text, so nobody notices."
 -- fix      = [

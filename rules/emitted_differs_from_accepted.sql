@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["accepted", "node_tokens", "emitted"], config = [], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the bonus and the emitted tokens of every step"
 -- why      = "A step hands over its accepted drafts and the bonus, in this order. A token more, less or another one is in the text for good."
 -- fix      = [

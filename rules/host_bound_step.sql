@@ -2,7 +2,7 @@
 -- severity = "medium"
 -- family   = "trace"
 -- needs    = { step = ["walk_ms", "step_ms"] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the times of the stages"
 -- why      = "To walk a tree takes a few comparisons a node once the choices are on the host. Where it takes a large part of the step, the host asks the device once a node, or the device idles while it computes."
 -- fix      = ["Fetch the choices of all rows in one copy, then walk.", "Count the synchronisations of a step: one or two, whatever the tree's size."]

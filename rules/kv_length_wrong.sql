@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["ctx_len", "kv_after"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the rows of the target's cache before verification, after it, and after the commit"
 -- why      = "Before a step the cache holds the context, after verification every verified row as well, and after the commit the accepted rows only. Rows too many are rejected drafts that later steps read."
 -- fix      = [

@@ -3,7 +3,7 @@
 -- family   = "output"
 -- needs    = { request = ["completion_tokens"], baseline = [], run = [], acceptance = [], decode = [] }
 -- enough   = { request = 5 }
--- applies  = "speculates AND served AND run IN (SELECT run FROM request)"
+-- applies  = "speculates AND served AND run IN (SELECT DISTINCT run FROM request)"
 -- why      = "Speculation must not change a single token of a greedy answer. Loops, one sign without end and empty answers that plain decoding of the same prompts does not give, or with acceptance at its floor or ceiling, come from a verification that goes wrong."
 -- fix      = [
 --   "Repeat one of the quoted prompts with speculation off, then with graphs off, then with the prefix cache off, in this order: the first that gives a sound answer is the culprit.",

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["accepted", "parents"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record accepted rows and parents of every step"
 -- why      = "The walk goes from the root to a child, and on to a child of that. Rows that do not follow each other as parent and child were not walked: either the list is wrong, or the tree that was verified is not the one on record."
 -- fix      = [

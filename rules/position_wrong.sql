@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["positions", "depths", "ctx_len"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record positions, depths and the start of every step"
 -- why      = "A node's position is the root's plus its depth; siblings share one. A row at another position is rotated to another place of the text, and the target answers for that."
 -- fix      = [

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["ctx_len", "accepted", "request"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record request, step number and root of every step"
 -- why      = "A request goes on with another one's token: rows of the batch were mixed up. Rows of equal size hide it, the texts do not."
 -- fix      = [

@@ -3,7 +3,7 @@
 -- family   = "capacity"
 -- needs    = { decode = ["running", "queued", "usage"], event = [], config = [], run = ["speculates"] }
 -- enough   = { decode = 10 }
--- applies  = "speculates AND run IN (SELECT run FROM decode WHERE queued > 0)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM decode WHERE queued > 0)"
 -- enable   = "keep the decode lines (log level info) of a time with a queue"
 -- why      = "With speculation a server runs at most 48 requests unless told otherwise. The rest waits, although the KV pool has room for more."
 -- fix      = [

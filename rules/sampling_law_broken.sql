@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["target_probs", "accepted"], request = ["temperature"] }
--- applies  = "speculates AND run IN (SELECT run FROM step) AND run IN (SELECT run FROM request WHERE temperature > 0)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step) AND run IN (SELECT DISTINCT run FROM request WHERE temperature > 0)"
 -- enable   = "record the target's probability of every node and of the bonus (--trace-detail law)"
 -- why      = "Every exact rule draws from the target at the request's temperature and top-p: a child is accepted as often as the target would have drawn it, and a token outside the nucleus never. Greedy verification of such a request is another request; accepting drafts with min(1, p / q) writes the drafter's text."
 -- fix      = [

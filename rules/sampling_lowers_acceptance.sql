@@ -3,7 +3,7 @@
 -- family   = "acceptance"
 -- needs    = { request = ["temperature", "verify_steps"], comparable = [], difference = [], run = [], config = [], event = [] }
 -- enough   = 10
--- applies  = "speculates AND run IN (SELECT run FROM request WHERE temperature > 0 AND verify_steps > 0) AND (run IN (SELECT run FROM request WHERE temperature = 0) OR run IN (SELECT c.run FROM comparable c JOIN request q ON q.run = c.against WHERE q.temperature = 0))"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM request WHERE temperature > 0 AND verify_steps > 0) AND (run IN (SELECT DISTINCT run FROM request WHERE temperature = 0) OR run IN (SELECT c.run FROM comparable c JOIN request q ON q.run = c.against WHERE q.temperature = 0))"
 -- enable   = "repeat the same prompts greedily (temperature 0), ten requests or more, and keep the response records"
 -- why      = "A drafter proposes its best guess; a target that is sampled takes it as often as it would have drawn it, so acceptance falls with the temperature. Where it does not move at all, token for token, the sampled requests are decoded greedily: that is another text than was asked for."
 -- formula  = "C of sampled against greedy requests of the same prompts (or lengths): 10 % and three standard errors lower; or tokens, steps and text equal in every one of five prompts or more at temperature 0.3 and above"

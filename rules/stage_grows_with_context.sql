@@ -2,7 +2,7 @@
 -- severity = "medium"
 -- family   = "trace"
 -- needs    = { step = ["ctx_len", "compile_ms"] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the times of the stages over a context that at least doubles"
 -- why      = "Only attention reads the context. To choose candidates, to build a tree and its mask, to walk and to commit takes as long at a thousand tokens as at a hundred thousand; where it does not, something is made anew for the whole context in every step."
 -- fix      = ["Keep the mask of the tree alone, and let attention see all of the past.", "Append to what is there instead of rebuilding it."]

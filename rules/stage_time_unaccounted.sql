@@ -3,7 +3,7 @@
 -- family   = "trace"
 -- needs    = { step = ["step_ms", "draft_ms", "verify_ms", "ctx_len"] }
 -- enough   = 16
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the time of the whole step beside those of its stages"
 -- why      = "Drafting, verification and what is between them make the step. Time that no stage has is waiting: for the host, for a copy, for another process on the device. Stages that are timed on the device alone hide it, and the step that users wait for does not get faster by making them faster."
 -- fix      = ["Time the stages where they begin and end for the host, without gaps between them, once beside the device's own times.", "Count what the host does between two launches: building the tree, copying metadata, scheduling, sending tokens."]

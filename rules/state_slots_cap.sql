@@ -3,7 +3,7 @@
 -- family   = "capacity"
 -- needs    = { decode = ["running", "queued", "usage"], event = [], run = ["server"] }
 -- enough   = { decode = 5 }
--- applies  = "run IN (SELECT run FROM event WHERE kind IN ('state_limit', 'state_cache')) OR run IN (SELECT run FROM decode WHERE state_usage IS NOT NULL)"
+-- applies  = "run IN (SELECT run FROM event WHERE kind IN ('state_limit', 'state_cache')) OR run IN (SELECT DISTINCT run FROM decode WHERE state_usage IS NOT NULL)"
 -- enable   = "keep the decode lines (log level info) of a time with a queue"
 -- why      = "A hybrid model keeps a recurrent state for each request, and with speculation and a prefix cache several of them. Their pool is cut from the memory that is left, so that it may hold two or three requests where the KV pool has room for dozens."
 -- fix      = [

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["ctx_len", "accepted", "request"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record request, step number, root and start of every step"
 -- why      = "The root of a step is the bonus of the one before, and its position is behind all that was committed. Otherwise the two sides of the loop keep different books."
 -- fix      = [

@@ -2,7 +2,7 @@
 -- severity = "high"
 -- family   = "trace"
 -- needs    = { step = ["emitted"], replay = [], request = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record emitted tokens, stop ids and the limit of every request"
 -- why      = "What is emitted ends with the first stop token and never exceeds the limit. Behind it stands text that nobody asked for, paid for and shown."
 -- fix      = [

@@ -21,7 +21,7 @@ WITH counted AS (
     SELECT a.run, a.source, a.line, a.step_ms, coalesce(a.commit_len, a.accepted_drafts + 1) AS commit_len,
         coalesce(a.batch, d.running) AS running, coalesce(a.tokens_per_s, d.tokens_per_s) AS tokens_per_s
     FROM acceptance a
-    ASOF LEFT JOIN (SELECT run, source, line, running, tokens_per_s, steady FROM decode WHERE run IN (SELECT run FROM acceptance WHERE step_ms > 0)) d ON d.run = a.run AND d.source = a.source AND d.line <= a.line
+    ASOF LEFT JOIN (SELECT run, source, line, running, tokens_per_s, steady FROM decode WHERE run IN (SELECT DISTINCT run FROM acceptance WHERE step_ms > 0)) d ON d.run = a.run AND d.source = a.source AND d.line <= a.line
     -- the batch that a decode line shows is that of its last moment: it must have been the same before
     WHERE a.step_ms > 0 AND (d.steady OR (a.batch IS NOT NULL AND a.tokens_per_s IS NOT NULL))
     UNION ALL

@@ -2,7 +2,7 @@
 -- severity = "high"
 -- family   = "trace"
 -- needs    = { step = ["parents"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record ranks, log-probabilities and candidates (--trace-detail candidates)"
 -- why      = "Candidates and a budget define the tree: the best prefixes, in the order of their scores, parents before children. Another tree is still exact, but accepts less than its budget should buy; a broken one hides or loses drafts."
 -- fix      = [

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["visible", "parents"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the mask as a layer was given it (--trace-detail mask)"
 -- why      = "A row sees the whole past, its ancestors and itself. One sibling too many and the target answers for a text that nobody will write; acceptance can even rise by it."
 -- fix      = [

@@ -2,7 +2,7 @@
 -- severity = "critical"
 -- family   = "trace"
 -- needs    = { step = ["accepted", "parents", "node_tokens"], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the target choice at every row, or the tokens that are emitted"
 -- why      = "The walk ends where no child carries the target's choice. Here a child does: drafts that were right are thrown away, and acceptance is lower than the drafter earned."
 -- fix      = [

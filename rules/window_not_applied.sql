@@ -2,7 +2,7 @@
 -- severity = "high"
 -- family   = "trace"
 -- needs    = { step = ["window_low", "ctx_len"], config = [], replay = [] }
--- applies  = "speculates AND run IN (SELECT run FROM step)"
+-- applies  = "speculates AND run IN (SELECT DISTINCT run FROM step)"
 -- enable   = "record the lowest position that each layer reads, and the windows of the layers in the run record"
 -- why      = "A sliding layer reads back to its window and no further, a full one to the beginning. In the drafter a wrong window costs acceptance as soon as the context is longer; in the target it changes the text."
 -- fix      = [

@@ -3,7 +3,7 @@
 
 WITH asked AS (
     SELECT run, upper(algorithm) AS asked, shadow, algorithm ILIKE '%TREE%' AS tree FROM run
-    WHERE speculates AND (server OR run IN (SELECT run FROM step))
+    WHERE speculates AND (server OR run IN (SELECT DISTINCT run FROM step))
 ),
 hook AS (
     SELECT e.run, e.detail, upper(e.name) AS name,

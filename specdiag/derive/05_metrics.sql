@@ -57,8 +57,8 @@ GROUP BY i.run, i.source, i.histogram, i.others, i.scrape;
 -- before its V1 engine only tokens. SGLang shows the last interval, and keeps it while it idles.
 INSERT INTO acceptance BY NAME
 WITH silent AS (
-    SELECT DISTINCT run FROM part WHERE run NOT IN (SELECT run FROM decode WHERE accept_len IS NOT NULL)
-        AND run NOT IN (SELECT run FROM acceptance)
+    SELECT DISTINCT run FROM part WHERE run NOT IN (SELECT DISTINCT run FROM decode WHERE accept_len IS NOT NULL)
+        AND run NOT IN (SELECT DISTINCT run FROM acceptance)
 ),
 series AS (
     SELECT run, source, line, time, scrape, per_s, regexp_replace(name, '^(vllm|sglang)[:_]|_total$', '', 'g') AS name, name ILIKE 'vllm%' AS vllm,

@@ -15,4 +15,4 @@ UPDATE benchmark SET
 INSERT INTO request BY NAME
 SELECT run, source, line, time, (nth - 1)::VARCHAR AS request, prompt_lens[nth] AS prompt_tokens, answer_lens[nth] AS completion_tokens, texts[nth][:8000] AS text
 FROM (SELECT *, unnest(range(1, len(texts) + 1)) AS nth FROM benchmark WHERE len(list_filter(texts, lambda one: one <> '')) > 0)
-WHERE run NOT IN (SELECT run FROM request);
+WHERE run NOT IN (SELECT DISTINCT run FROM request);

@@ -58,4 +58,4 @@ HAVING NOT bool_or(stage = 'step') AND count(*) >= 2;
 INSERT INTO other_time
 SELECT run, source, line, 'state', false, NULL, TRY_CAST(running AS DOUBLE), 'step', unnest(TRY_CAST(json_extract(step_times, '$."' || running || '"') AS DOUBLE[])) * 1000
 FROM (SELECT run, source, line, step_times, unnest(json_keys(step_times)) AS running FROM server_state WHERE json_type(step_times) = 'OBJECT')
-WHERE run NOT IN (SELECT run FROM time_sample);
+WHERE run NOT IN (SELECT DISTINCT run FROM time_sample);

@@ -4,7 +4,7 @@
 -- draw = "line"
 -- x = { title = "share of the run, %" }
 -- y = { title = "accept length, tokens a step" }
-WITH untimed AS (SELECT run FROM run WHERE speculates AND run NOT IN (SELECT run FROM commit_sample WHERE time IS NOT NULL)),
+WITH untimed AS (SELECT run FROM run WHERE speculates AND run NOT IN (SELECT DISTINCT run FROM commit_sample WHERE time IS NOT NULL)),
 kind AS (
     SELECT run, kind, count(*) AS rows FROM commit_sample WHERE kind IN ('step', 'acceptance', 'decode', 'request') AND run IN (FROM untimed) GROUP BY run, kind HAVING count(*) >= 10
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'acceptance', 'decode', 'request'], kind)) = 1

@@ -29,7 +29,7 @@ told AS (
     GROUP BY run, range HAVING count(*) > 1 AND rest > 0.02 * max(ms) FILTER (stage = 'step')
     UNION ALL
     SELECT p.run, -1, p.stage, sum(p.range_ms) / nullif(max(f.steps), 0) FROM profile_stage p JOIN profile f USING (run, source, device)
-    WHERE p.stage <> 'step' AND p.run NOT IN (SELECT run FROM best) AND p.run NOT IN (SELECT run FROM acceptance) GROUP BY p.run, p.device, p.stage
+    WHERE p.stage <> 'step' AND p.run NOT IN (SELECT run FROM best) AND p.run NOT IN (SELECT DISTINCT run FROM acceptance) GROUP BY p.run, p.device, p.stage
 ),
 stage AS (SELECT DISTINCT stage FROM told WHERE ms > 0),
 place AS (  -- stages have the same colours in all panels

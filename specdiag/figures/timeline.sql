@@ -14,13 +14,13 @@ WITH told AS NOT MATERIALIZED (  -- every report; where a server printed none, w
     SELECT run, source, line, time, rank, false, false, NULL, NULL, running, queued, 100 * usage FROM prefill WHERE time IS NOT NULL
     UNION ALL
     SELECT run, source, line, time, NULL, true, false, tokens_per_s, commit_len, running, NULL, NULL
-    FROM commit_sample WHERE kind IN ('step', 'acceptance') AND time IS NOT NULL AND run NOT IN (SELECT run FROM decode)
+    FROM commit_sample WHERE kind IN ('step', 'acceptance') AND time IS NOT NULL AND run NOT IN (SELECT DISTINCT run FROM decode)
     UNION ALL
     SELECT run, source, min(line), time, NULL, false, false, NULL, NULL,
         sum(value) FILTER (name IN ('sglang:num_running_reqs', 'vllm:num_requests_running')),
         sum(value) FILTER (name IN ('sglang:num_queue_reqs', 'vllm:num_requests_waiting')),
         100 * max(value) FILTER (name IN ('sglang:token_usage', 'vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'))
-    FROM metric WHERE regexp_matches(name, '^(sglang|vllm):(num_|token_usage|kv_cache|gpu_cache)') AND time IS NOT NULL AND run NOT IN (SELECT run FROM decode)
+    FROM metric WHERE regexp_matches(name, '^(sglang|vllm):(num_|token_usage|kv_cache|gpu_cache)') AND time IS NOT NULL AND run NOT IN (SELECT DISTINCT run FROM decode)
     GROUP BY run, source, time
 ),
 extent AS (  -- up to eight ranks are lines of their own; of a long log stretches are shown
