@@ -85,9 +85,9 @@ def finish(parser: Parser, begun: list[Begun]) -> Parsed:
         candidates, left = left.filter(maybe), left.filter(~maybe)
     else:
         candidates, left = left, left.clear()
-    shown = "\n".join(candidates.get_column("text")).lower()
+    present = _present(candidates, literals) if literals else set()
     for event in rare:
-        if not event.has or any(literal.lower() in shown for literal in event.has):
+        if not event.has or any(literal.lower() in present for literal in event.has):
             candidates = _take(parser, event, candidates, parsed)
     left = pl.concat([left, candidates])
     strangers = _strangers(parser, left).sort("line")
@@ -160,6 +160,14 @@ def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _contains(frame: pl.DataFrame, literals: list[str]) -> pl.Series:
     return frame.get_column("text").str.contains_any(literals, ascii_case_insensitive=True)
+
+
+def _present(frame: pl.DataFrame, literals: list[str]) -> set[str]:
+    """Which of the literals, in lower case, are in any of the lines."""
+    found = frame.get_column("text").str.extract_many(
+        literals, ascii_case_insensitive=True, overlapping=True
+    )
+    return {one.lower() for one in found.explode().unique() if one is not None}
 
 
 def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from specdiag import content
+from specdiag import stretches
 
 START = datetime(2026, 7, 20, 9, 20, 10)
 LABELS = 'engine="0",model_name="m"'
@@ -155,10 +155,9 @@ def test_nvidia_smi_is_read_with_units_and_without(filled, units):
 
 @pytest.mark.parametrize("size", [200, 400])
 def test_a_heading_counts_for_the_whole_file(filled, monkeypatch, size):
-    from functools import partial
 
     whole = filled(SMI, "gpu.csv").rows("SELECT * EXCLUDE run FROM metric ORDER BY ALL")
-    monkeypatch.setattr(content, "blocks", partial(content.blocks, size=size))
+    monkeypatch.setattr(stretches, "TEXT", size)
     assert filled(SMI, "gpu.csv").rows("SELECT * EXCLUDE run FROM metric ORDER BY ALL") == whole
 
 

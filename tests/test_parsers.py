@@ -7,7 +7,6 @@ import json
 import random
 import re
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, content, diagnosis, parser, source, store
+from specdiag import bundled, diagnosis, parser, source, store, stretches
 from specdiag.errors import SpecdiagError
 
 PATHS = sorted((Path(__file__).parents[1] / "parsers").glob("*.toml"))
@@ -376,7 +375,7 @@ def test_a_torn_line_is_marked_and_keeps_what_it_has(decoded):
 
 @pytest.mark.parametrize("size", [64, 300, 1000])
 def test_a_file_is_cut_into_blocks_without_a_trace(decoded, plain, monkeypatch, size):
-    monkeypatch.setattr(content, "blocks", partial(content.blocks, size=size))
+    monkeypatch.setattr(stretches, "TEXT", size)
     assert decoded(log_of(LOG)) == plain
 
 
