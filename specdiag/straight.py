@@ -111,7 +111,7 @@ def _read(db: duckdb.DuckDBPyConnection, known: Known, frame: pl.DataFrame, pars
     db.register("records", Handover(frame))
     try:
         rows = pl.DataFrame(db.sql(known.sql))
-    except duckdb.Error:  # a broken record
+    except (duckdb.Error, pl.exceptions.ComputeError):  # a broken record, now or further on
         return False
     given = [column for column in rows.columns if column.startswith("given ")]
     sets = rows.group_by(given).agg(lines=pl.len())
