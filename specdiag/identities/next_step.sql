@@ -6,11 +6,12 @@
 -- fits a commit counter at odds with the path is that contradiction, not another one.
 
 WITH pair AS (
-    SELECT s.id, n.id AS next_id, s.run, s.request, s.bonus, n.root, s.ctx_len, n.ctx_len AS next_start, s.path_len AS committed, s.commit_len
-    FROM traced s JOIN traced n ON n.id = s.next
+    SELECT s.id, n.id AS next_id, s.bonus, n.root, s.ctx_len + s.path_len AS due, n.ctx_len AS next_start, s.ctx_len + s.commit_len AS counted
+    FROM link l JOIN traced s USING (id) JOIN traced n ON n.id = l.next
+    WHERE n.root <> s.bonus OR n.ctx_len <> s.ctx_len + s.path_len
 ),
 torn AS (
-    SELECT * FROM pair WHERE root <> bonus
+    SELECT p.*, t.run, t.request FROM pair p JOIN traced t USING (id) WHERE p.root <> p.bonus
 )
 SELECT next_id AS id, CASE WHEN EXISTS (
         FROM torn o WHERE o.run = t.run AND o.request <> t.request AND o.bonus = t.root
@@ -18,5 +19,4 @@ SELECT next_id AS id, CASE WHEN EXISTS (
     ) THEN 'request' ELSE 'root' END AS field, NULL AS entry, bonus AS expected, root AS observed
 FROM torn t
 UNION ALL
-SELECT next_id, 'ctx_len', NULL, ctx_len + committed, next_start
-FROM pair WHERE next_start <> ctx_len + committed AND next_start IS DISTINCT FROM ctx_len + commit_len
+SELECT next_id, 'ctx_len', NULL, due, next_start FROM pair WHERE next_start <> due AND next_start IS DISTINCT FROM counted
