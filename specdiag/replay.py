@@ -116,8 +116,16 @@ def _drop(db: duckdb.DuckDBPyConnection) -> None:
     for view in ("node", "traced", "recorded_step"):
         db.execute(f"DROP VIEW IF EXISTS {view}")
     for table in (
-        "found", "tree_row", "odd_move", "run_setting", "link", "twice", "aside", "shape",
-        "odd_row", "asker",
+        "found",
+        "tree_row",
+        "odd_move",
+        "run_setting",
+        "link",
+        "twice",
+        "aside",
+        "shape",
+        "odd_row",
+        "asker",
     ):
         db.execute(f"DROP TABLE IF EXISTS {table}")
 
