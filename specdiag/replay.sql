@@ -35,7 +35,7 @@ WHERE parent <> before OR token <> wanted OR "row" IS NULL OR "row" NOT BETWEEN 
 -- Whether the lists of a step have the length of its tree, and point into it; an empty list is none.
 -- A cycle of parents is found where depths are checked: no node of it is one deeper than its parent.
 CREATE TEMP TABLE shape AS
-SELECT s.id, a.asker, CASE WHEN s.request IS NOT NULL THEN s.step END AS step, given,
+SELECT s.id, a.asker, CASE WHEN s.request IS NOT NULL THEN s.step END AS step, given, root, bonus, ctx_len, ctx_len + nullif(len(accepted), 0) AS next_start,
     CASE
         WHEN parents IS NULL OR len(parents) = 0 THEN NULL
         WHEN parents[1] IS DISTINCT FROM -1 OR o.id IS NOT NULL THEN 'parents'
@@ -66,13 +66,14 @@ SELECT id FROM shape WHERE broken IS NOT NULL
 UNION ALL
 SELECT rowid FROM step WHERE warmup;
 
--- The steps of a request in their order. A step that is missing, or there twice, breaks the chain.
+-- The steps of a request in their order, each with what the next one begins with and what it should. A
+-- step that is missing, or there twice, breaks the chain.
 CREATE TEMP TABLE twice AS
 SELECT asker, step FROM shape WHERE step IS NOT NULL GROUP BY asker, step HAVING count(*) > 1;
 
 CREATE TEMP TABLE link AS
 WITH single AS (FROM shape ANTI JOIN twice USING (asker, step) WHERE step IS NOT NULL)
-SELECT s.id, n.id AS next, s.step = 0 AS first
+SELECT s.id, n.id AS next, s.step = 0 AS first, n.root AS next_root, s.bonus AS due_root, n.ctx_len AS next_start, s.next_start AS due_start
 FROM single s LEFT JOIN single n ON n.asker = s.asker AND n.step = s.step + 1;
 
 CREATE TEMP TABLE run_setting AS FROM setting;
