@@ -10,20 +10,24 @@ SELECT run, request, row_number() OVER () AS asker FROM (SELECT DISTINCT run, re
 -- the walk ends there or another row before them has the same token: a sibling, perhaps.
 CREATE TEMP TABLE odd_row AS
 SELECT id, "row"::INTEGER AS "row", parent, token, coalesce(parent < 0 AND "row" > 0 OR parent >= size, true) AS outside,
-    coalesce(token = target_tokens[parent + 1] AND parent >= 0, false) AS chosen
+    coalesce(token = wanted AND parent >= 0, false) AS chosen
 FROM (
-    SELECT id, unnest(range(len(parents))) AS "row", unnest(parents) AS parent, unnest(node_tokens) AS token,
-        node_tokens, target_tokens, len(parents) AS size, accepted[-1] AS path_end
-    FROM recorded_step WHERE len(parents) > 0
+    SELECT *, CASE WHEN parent < size THEN target_tokens[parent + 1] END AS wanted  -- a garbled parent may be the largest number
+    FROM (
+        SELECT id, unnest(range(len(parents))) AS "row", unnest(parents) AS parent, unnest(node_tokens) AS token,
+            node_tokens, target_tokens, len(parents) AS size, accepted[-1] AS path_end
+        FROM recorded_step WHERE len(parents) > 0
+    )
 )
-WHERE (token = target_tokens[parent + 1] AND (parent = path_end OR list_position(node_tokens, token) <= "row"))
+WHERE (token = wanted AND (parent = path_end OR list_position(node_tokens, token) <= "row"))
     OR parent >= "row" OR (parent IS NULL AND "row" IS NOT NULL) OR (parent < 0 AND "row" > 0);
 
 -- Rows of recorded walks, each with the one before it, where the two do not fit or are none at all.
 CREATE TEMP TABLE odd_move AS
 SELECT id, path_start, "row", before, parent, token, wanted, coalesce("row" NOT BETWEEN 0 AND size - 1, "row" IS NULL) AS outside
 FROM (
-    SELECT *, parents["row" + 1] AS parent, node_tokens["row" + 1] AS token, target_tokens[before + 1] AS wanted
+    SELECT *, CASE WHEN "row" < size THEN parents["row" + 1] END AS parent, CASE WHEN "row" < len(node_tokens) THEN node_tokens["row" + 1] END AS token,
+        CASE WHEN before < len(target_tokens) THEN target_tokens[before + 1] END AS wanted
     FROM (
         SELECT id, unnest(accepted[2:]) AS "row", unnest(accepted[:-2]) AS before, accepted[1] AS path_start,
             parents, node_tokens, target_tokens, len(parents) AS size
@@ -82,6 +86,6 @@ CREATE TEMP TABLE run_setting AS FROM setting;
 -- behind it, and its run's settings.
 CREATE TEMP VIEW traced AS
 SELECT s.rowid AS id, s.* REPLACE (nullif(s.accepted, []) AS accepted),
-    nullif(len(s.accepted), 0) AS path_len, s.accepted[1] AS path_start, s.accepted[-1] AS path_end, s.target_tokens[s.accepted[-1] + 1] AS choice,
+    nullif(len(s.accepted), 0) AS path_len, s.accepted[1] AS path_start, s.accepted[-1] AS path_end, CASE WHEN s.accepted[-1] < len(s.target_tokens) THEN s.target_tokens[s.accepted[-1] + 1] END AS choice,
     t.* EXCLUDE (run) REPLACE (coalesce(t.simulated, false) AS simulated)
 FROM step s LEFT JOIN run_setting t ON t.run = s.run ANTI JOIN aside a ON a.id = s.rowid;
