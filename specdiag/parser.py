@@ -277,9 +277,12 @@ def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
 def recognise(parsers: list[Parser], head: bytes) -> tuple[Parser | None, list[Parser]]:
     """The parser that claims most of the head, and all that claim just as much."""
     lines = head.decode("utf-8", "replace").splitlines()[:2000]
-    claimed = [(claims(parser, lines), parser) for parser in parsers]
-    most = max((claim for claim, _ in claimed), default=(0, 0))
-    best = [parser for claim, parser in claimed if claim == most] if most[0] else []
+    found = {at: claims(one, lines) for at, one in enumerate(parsers) if one.format != "lines"}
+    most = max(found.values(), default=(0, 0))
+    if most < (len(lines), 1):  # else patterns, which are slow, can claim no more
+        found |= {at: claims(one, lines) for at, one in enumerate(parsers) if at not in found}
+        most = max(found.values(), default=(0, 0))
+    best = [one for at, one in enumerate(parsers) if found.get(at) == most] if most[0] else []
     return (best[-1] if best else None), best
 
 

@@ -43,34 +43,6 @@ _AT_PARENT = {
     "parent_visible": "visible",
 }  # fmt: skip
 
-# Table edge: the nodes that carry what the target chose at their parent (the walk takes them where
-# it comes by), and those whose parent does not stand before them. Table accepted_row: the walk as
-# recorded, each row with the one that it came from.
-_WALKS = """
-CREATE TEMP TABLE edge AS
-SELECT id, "row", parent, token, coalesce(token = wanted AND parent >= 0, false) AS chosen
-FROM (
-    SELECT *, target_tokens[parent + 1] AS wanted
-    FROM (
-        SELECT id, unnest(range(len(parents)))::INTEGER AS "row", unnest(parents) AS parent,
-            unnest(node_tokens) AS token, target_tokens
-        FROM traced WHERE parents IS NOT NULL
-    )
-)
-WHERE (token = wanted AND parent >= 0) OR parent >= "row";
-
-CREATE TEMP VIEW hit AS FROM edge WHERE chosen;
-
-CREATE TEMP TABLE accepted_row AS
-SELECT id, "row", before, parents[row + 1] AS parent, node_tokens[row + 1] AS token,
-    target_tokens[before + 1] AS wanted
-FROM (
-    SELECT id, unnest(accepted[2:]) AS "row", unnest(accepted[:-2]) AS before,
-        parents, node_tokens, target_tokens
-    FROM traced WHERE path_len > 1
-);
-"""
-
 
 @dataclass(frozen=True)
 class Identity:
@@ -115,17 +87,17 @@ def prove(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     known = identities()
     bits = " + ".join(f"(({one.given})::BIGINT << {bit})" for bit, one in enumerate(known))
     db.execute(
-        f"CREATE TEMP VIEW recorded_step AS SELECT *, rowid AS id, {bits} AS given FROM step"
+        f"""CREATE TEMP VIEW recorded_step AS
+            SELECT *, rowid AS id, {bits} AS given FROM step WHERE warmup IS NOT TRUE"""
     )
     db.execute(bundled.REPLAY.read_text(encoding="utf-8"))
     _unnest(db)
-    db.execute(_WALKS)
     notices = _malformed(db)
     unlike: set[tuple[str, str]] = set()  # run and identity of another convention
     for identity, given in _decidable(db, known):
-        _find(db, identity)
-        notices += _set_aside(db, identity, given, unlike)
-        db.execute("INSERT INTO replay BY NAME FROM found")
+        if _find(db, identity):
+            notices += _set_aside(db, identity, given, unlike)
+            db.execute("INSERT INTO replay BY NAME FROM found")
     db.execute(
         """DELETE FROM replay
            WHERE identity IN ? AND run IN (SELECT run FROM setting WHERE simulated)""",
@@ -141,9 +113,20 @@ def _clear(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def _drop(db: duckdb.DuckDBPyConnection) -> None:
-    for view in ("node", "hit", "traced", "recorded_step"):
+    for view in ("node", "traced", "recorded_step"):
         db.execute(f"DROP VIEW IF EXISTS {view}")
-    for table in ("found", "edge", "accepted_row", "tree_row", "place", "link", "shape"):
+    for table in (
+        "found",
+        "tree_row",
+        "odd_move",
+        "run_setting",
+        "link",
+        "twice",
+        "aside",
+        "shape",
+        "odd_row",
+        "asker",
+    ):
         db.execute(f"DROP TABLE IF EXISTS {table}")
 
 
@@ -151,9 +134,11 @@ def _decidable(
     db: duckdb.DuckDBPyConnection, known: list[Identity]
 ) -> list[tuple[Identity, dict[str, int]]]:
     """The identities that some steps have the columns for: by run, how many steps."""
-    counts = ", ".join(f"sum(given >> {bit} & 1)::BIGINT" for bit in range(len(known)))
+    counts = ", ".join(f"sum(steps * (given >> {bit} & 1))::BIGINT" for bit in range(len(known)))
     rows = db.execute(
-        f"SELECT run, {counts} FROM shape WHERE broken IS NULL GROUP BY run"
+        f"""SELECT run, {counts} FROM (
+                SELECT asker, given, count(*) AS steps FROM shape WHERE broken IS NULL GROUP BY ALL
+            ) JOIN asker USING (asker) GROUP BY run"""
     ).fetchall()
     if not rows:
         return []
@@ -203,10 +188,10 @@ def _as(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{value} AS {name}" for name, value in columns.items())
 
 
-def _find(db: duckdb.DuckDBPyConnection, identity: Identity) -> None:
-    """Table found: what breaks the identity, one row for each step and field."""
+def _find(db: duckdb.DuckDBPyConnection, identity: Identity) -> int:
+    """Table found: what breaks the identity, one row for each step and field; how many."""
     first = "coalesce(entry, 0)"
-    db.execute(
+    ((rows,),) = db.execute(
         f"""CREATE OR REPLACE TEMP TABLE found AS
             SELECT s.run, s.request, s.step, s.source, s.line, '{identity.name}' AS identity,
                 v.* EXCLUDE (id)
@@ -216,7 +201,8 @@ def _find(db: duckdb.DuckDBPyConnection, identity: Identity) -> None:
                     arg_min(observed::VARCHAR, {first}) AS observed
                 FROM ({identity.sql}) GROUP BY id, field
             ) v JOIN step s ON s.rowid = v.id"""
-    )
+    ).fetchall()
+    return int(rows)
 
 
 def _set_aside(
@@ -271,8 +257,8 @@ def _malformed(db: duckdb.DuckDBPyConnection) -> list[Notice]:
     ]
     twice = db.execute(
         """SELECT count(*), s.path, min(t.line)
-           FROM link l JOIN step t ON t.rowid = l.id JOIN source s USING (source)
-           WHERE l.twice GROUP BY s.source, s.path ORDER BY ALL"""
+           FROM shape h JOIN twice USING (asker, step) JOIN step t ON t.rowid = h.id
+           JOIN source s USING (source) GROUP BY s.source, s.path ORDER BY ALL"""
     ).fetchall()
     notices += [
         Notice(

@@ -20,11 +20,11 @@ class Handover:
     """A frame that DuckDB scans in place: only this method, or it would ask for pyarrow."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = frame
+        # As a structure it goes out piece by piece; polars would copy a frame's pieces together.
+        self.rows = frame.to_struct("")
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        # As a structure it goes out piece by piece; polars would copy a frame's pieces together.
-        return self.frame.to_struct("").__arrow_c_stream__(requested_schema)
+        return self.rows.__arrow_c_stream__(requested_schema)  # DuckDB asks more than once
 
 
 @dataclass(frozen=True)

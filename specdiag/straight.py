@@ -8,7 +8,6 @@ sums differ, for whatever reason, nothing was read.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import duckdb
@@ -24,12 +23,10 @@ MOST_KEYS = 200
 BITS = 60  # keys that one number tells of
 MOST_NULLS = 6  # keys that are looked for in the text, because their values may be null
 
-_local = threading.local()
-
 
 @dataclass(frozen=True)
 class Known:
-    """How the records of a parser's last block were read."""
+    """How the records of a block were read."""
 
     parser: Parser
     layout: Layout
@@ -38,13 +35,23 @@ class Known:
     sql: str
 
 
+@dataclass
+class _Latest:
+    """What worked last, of all threads: their blocks are mostly of one file."""
+
+    known: Known | None = None
+
+
+_latest = _Latest()
+
+
 def read(
     db: duckdb.DuckDBPyConnection, parser: Parser, frame: pl.DataFrame, parsed: Parsed
 ) -> bool:
     """Whether all records of a frame (line, text) could be read into `parsed`."""
     if len(parser.events) > 1 or parser.version or not frame.height:
         return False
-    known: Known | None = getattr(_local, "known", None)
+    known = _latest.known
     if known and known.parser is parser:
         if _read(db, known, frame, parsed):
             return True
@@ -54,7 +61,7 @@ def read(
     known = _learned(db, parser, frame.head(HEAD))
     if known and not _read(db, known, frame.head(HEAD), Parsed()):
         known = None
-    _local.known = known
+    _latest.known = known
     return known is not None and known.sql != tried and _read(db, known, frame, parsed)
 
 
@@ -111,7 +118,7 @@ def _read(db: duckdb.DuckDBPyConnection, known: Known, frame: pl.DataFrame, pars
     db.register("records", Handover(frame))
     try:
         rows = pl.DataFrame(db.sql(known.sql))
-    except duckdb.Error:  # a broken record
+    except (duckdb.Error, pl.exceptions.ComputeError):  # a broken record, now or further on
         return False
     given = [column for column in rows.columns if column.startswith("given ")]
     sets = rows.group_by(given).agg(lines=pl.len())

@@ -323,6 +323,13 @@ def test_a_foreign_trace_is_proved_as_far_as_it_goes(tmp_path):
     assert proved(tmp_path, records)[0] == [(step["rid"], step["round"], "I8", "positions")]
 
 
+def test_tokens_are_judged_where_nobody_wrote_down_the_parents(tmp_path):
+    steps = [{"rid": "a", "round": n, "node_tokens": [1, 2, 3], "target_predict": [2, 3, 4],
+              "accepted_path": [0, 1, 2]} for n in range(9)]  # fmt: skip
+    steps[3]["node_tokens"] = [1, 2, 7]
+    assert proved(tmp_path, steps)[0] == [("a", 3, "I2", "node_tokens")]
+
+
 def test_another_numbering_is_no_fault_and_is_said(tmp_path):
     records = foreign(correct.trace(10, length=60))
     for step in records:  # accepted rows without the root, as some write them
@@ -392,6 +399,18 @@ def test_parents_that_make_no_tree(tmp_path, parents):
             "target_predict": [2, 3, 4], "accepted_path": [0]}  # fmt: skip
     found, _ = proved(tmp_path, [step | {"round": n} for n in range(4)])
     assert all(row[2] in ("I3", "I8") for row in found)
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, 2**63 - 1])
+@pytest.mark.parametrize("where", [("parents", 2), ("accepted_path", 0), ("accepted_path", 1)])
+def test_the_largest_numbers_name_no_row(tmp_path, where, number):
+    step = {"rid": "a", "node_tokens": [1, 2, 3], "parents": [-1, 0, 1], "bonus": 4,
+            "target_predict": [2, 3, 4], "accepted_path": [0, 1, 2]}  # fmt: skip
+    key, at = where
+    garbled = {**step, "round": 1, key: [*step[key][:at], number, *step[key][at + 1 :]]}
+    found, notices = proved(tmp_path, [step | {"round": 0}, garbled, step | {"round": 2}])
+    assert found == []
+    assert any("does not fit" in str(one) for one in notices)
 
 
 def test_a_step_that_is_there_twice_breaks_no_chain(tmp_path):

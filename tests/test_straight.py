@@ -117,3 +117,11 @@ def test_a_block_after_one_of_another_shape_is_read_by_its_own(flat: Parser) -> 
         (500, "x", 2.5),
         (501, "x", 2.5),
     ]
+
+
+def test_a_broken_record_far_down_in_a_block_is_named(flat: Parser) -> None:
+    """DuckDB hands out the first rows of a block before it comes to the last ones."""
+    lines = [json.dumps({**STEP, "step": n}) for n in range(20_000)]
+    parsed = read(flat, [*lines, '{"run": "a", "step": 7, "com', *lines])
+    assert parsed.strangers == [(20_001, '{"run": "a", "step": 7, "com')]
+    assert parsed.understood == 40_000

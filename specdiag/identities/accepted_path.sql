@@ -7,4 +7,4 @@ SELECT id, 'accepted' AS field, 0 AS entry, 0 AS expected, path_start AS observe
 FROM traced WHERE path_start <> 0 AND parents IS NOT NULL AND len(parents) > 0
 UNION ALL
 SELECT id, 'accepted', row, before, parent
-FROM accepted_row WHERE parent <> before AND id IN (SELECT id FROM place WHERE path_start = 0)
+FROM odd_move SEMI JOIN traced USING (id) WHERE parent <> before AND path_start = 0

@@ -4,4 +4,4 @@
 -- An accepted node carries the target's choice at its parent.
 
 SELECT id, 'node_tokens' AS field, row AS entry, wanted AS expected, token AS observed
-FROM accepted_row WHERE token <> wanted
+FROM odd_move SEMI JOIN traced USING (id) WHERE token <> wanted

@@ -12,7 +12,7 @@ WITH summed AS (
         TRY_CAST(s.checksums -> 'kv_before' AS BIGINT[]) AS kv_before, TRY_CAST(p.checksums -> 'kv_after' AS BIGINT[]) AS kv_left,
         TRY_CAST(s.checksums -> 'feature_in' AS BIGINT[]) AS feature_in, TRY_CAST(p.checksums -> 'feature_node' AS BIGINT[]) AS feature_node,
         s.context_source
-    FROM traced s LEFT JOIN traced p ON p.id = s.previous
+    FROM traced s LEFT JOIN link l ON l.next = s.id LEFT JOIN traced p ON p.id = l.id
     WHERE s.checksums IS NOT NULL AND s.accepted IS NOT NULL
 ),
 due AS (

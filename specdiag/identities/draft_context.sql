@@ -6,9 +6,11 @@
 -- prefix cache left of it.
 
 WITH beside AS (
-    SELECT s.*, p.accepted AS accepted_before, p.ctx_len AS start_before, r.cached_tokens
+    SELECT s.*, coalesce(own.first, false) AS first, p.accepted AS accepted_before, p.ctx_len AS start_before, r.cached_tokens
     FROM traced s
-    LEFT JOIN traced p ON p.id = s.previous
+    LEFT JOIN link own ON own.id = s.id
+    LEFT JOIN link l ON l.next = s.id
+    LEFT JOIN traced p ON p.id = l.id
     LEFT JOIN (SELECT run, request, max(cached_tokens) AS cached_tokens FROM request WHERE request IS NOT NULL GROUP BY run, request) r
         ON r.run = s.run AND r.request = s.request
     WHERE s.draft_kv_after IS NOT NULL

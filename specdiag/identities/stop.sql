@@ -9,7 +9,7 @@ WITH ended AS (
 SELECT id, 'stop' AS field, place AS entry, 'the last token' AS expected, format('{} more', emitted - place) AS observed FROM ended WHERE place < emitted
 UNION ALL
 SELECT n.id, 'stop', 0, 'no step behind a stop token', 'a step'
-FROM traced s JOIN traced n ON n.id = s.next WHERE list_contains(s.stop_ids, s.emitted[-1])
+FROM link l JOIN traced s USING (id) JOIN traced n ON n.id = l.next WHERE list_contains(s.stop_ids, s.emitted[-1])
 UNION ALL
 SELECT last_id, 'max_new_tokens', NULL, max_new_tokens::VARCHAR, (1 + emitted)::VARCHAR
 FROM (

@@ -10,6 +10,6 @@ WITH blind AS (
     SELECT * FROM traced WHERE target_tokens IS NULL AND NOT simulated AND len(emitted) > 0 AND len(node_tokens) > 0 AND len(parents) > 0
 ),
 -- The bonus is there: nothing was cut, and the request goes on.
-whole AS (FROM blind WHERE next IS NOT NULL AND cut IS NULL AND len(emitted) = len(accepted))
+whole AS (FROM blind SEMI JOIN (FROM link WHERE next IS NOT NULL) USING (id) WHERE cut IS NULL AND len(emitted) = len(accepted))
 SELECT w.id, 'accepted' AS field, len(w.accepted) AS entry, n.row AS expected, NULL AS observed
 FROM whole w JOIN node n ON n.id = w.id AND n.parent = w.accepted[-1] AND n.token = w.emitted[-1]

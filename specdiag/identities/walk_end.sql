@@ -7,5 +7,5 @@
 -- Some engines leave off behind a stop token, in a step that is a request's last.
 
 SELECT t.id, 'accepted' AS field, t.path_len AS entry, h.row AS expected, NULL AS observed
-FROM traced t JOIN hit h ON h.id = t.id AND h.parent = t.path_end
-WHERE NOT t.last AND t.cut IS NULL
+FROM traced t JOIN odd_row h ON h.id = t.id AND h.parent = t.path_end
+WHERE h.chosen AND NOT t.last AND t.cut IS NULL
