@@ -85,6 +85,7 @@ def move(db: duckdb.DuckDBPyConnection) -> None:
     db.execute(f"ATTACH '{name}' AS {NAME} (TYPE duckdb, RECOVERY_MODE no_wal_writes)")
     for kind, one in kinds:
         db.execute(f'DROP {kind} memory."{one}"')
-    db.execute("SET checkpoint_threshold = '1TB'")  # to pack rows again pays for files that stay
+    # Nobody opens it again: to tidy it up on the way would write all tables once more.
+    db.execute("SET checkpoint_threshold = '1TB'")
     db.execute(f"USE {NAME}")
     db.execute(bundled.SCHEMA.read_text(encoding="utf-8"))

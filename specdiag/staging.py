@@ -117,8 +117,6 @@ class Staging:
         """Make room on disk, before the first of many rows is put into a table."""
         if not self.moved:
             space.move(self.db)
-            # Nobody opens it again: to tidy it up on the way would write all tables once more.
-            self.db.execute("SET checkpoint_threshold = '1TB'")
             self.db.execute("CREATE SCHEMA waiting")
             self.moved = True
 
