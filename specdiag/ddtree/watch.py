@@ -30,6 +30,8 @@ class Consumed:
     # What rows see [batch, row, column], by layer type of the target and window of the drafter.
     seen: dict[str, Tensor] = field(default_factory=dict)
     draft_seen: dict[int | None, Tensor] = field(default_factory=dict)
+    first: dict[str, Tensor] = field(default_factory=dict)  # column that each row sees of these
+    draft_first: dict[int | None, Tensor] = field(default_factory=dict)  # [batch, row]
     outputs: dict[int, Tensor] = field(default_factory=dict)  # of each layer of the target
     # Cosine and sine of each layer of the drafter, [batch, 1, slot, head_dim].
     draft_angles: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -52,10 +54,10 @@ class Consumed:
 
     def lowest(self, windows: Sequence[int | None], starts: Sequence[int]) -> list[list[int]]:
         """Column `window_low` of every batch row; the context ends at `starts`."""
-        draft = {window: _lowest(seen, starts) for window, seen in self.draft_seen.items()}
+        draft = {window: _lowest(first, starts) for window, first in self.draft_first.items()}
         unread = [-1] * len(starts)
         lows = [draft.get(window, unread) for window in windows]
-        lows += [_lowest(self.seen[kind], starts) for kind in sorted(self.seen)]
+        lows += [_lowest(self.first[kind], starts) for kind in sorted(self.first)]
         return [[low[row] for low in lows] for row in range(len(starts))]
 
     def tapped(self, features: Tensor | None, row: int) -> list[int] | None:
@@ -86,6 +88,7 @@ class Watch:
 
     def __init__(self, target: Target, drafter: Drafter | None, wanted: Set[str]) -> None:
         self.read = Consumed()
+        self.whole = "mask" in wanted
         self.windows = drafter.windows if drafter else []
         self.hooks = []
         if "inputs" in wanted:
@@ -111,8 +114,13 @@ class Watch:
             hook.remove()
 
     def take(self) -> Consumed:
-        """What was consumed since the last call."""
+        """What was consumed since the last call; masks only where they are wanted."""
         taken, self.read = self.read, Consumed()
+        taken.first = {kind: _first(seen) for kind, seen in taken.seen.items()}
+        taken.draft_first = {window: _first(seen) for window, seen in taken.draft_seen.items()}
+        taken.draft_seen = {}
+        if not self.whole:
+            taken.seen = {}
         return taken
 
     def _target(self, module: Any, args: tuple[Any, ...]) -> None:
@@ -148,9 +156,14 @@ class Watch:
         return keep
 
 
-def _lowest(seen: Tensor, starts: Sequence[int]) -> list[int]:
-    """The lowest column that any row of a batch row reads, -1 if none is before its start."""
-    on_host = seen.device.type == "cpu"  # a whole mask is too large to fetch
-    read = seen.numpy().any(1) if on_host else seen.view(torch.uint8).amax(1).cpu().numpy()
-    lows = read.argmax(-1).tolist()
+def _first(seen: Tensor) -> Tensor:
+    """The first column that each row of `seen` [batch, row, column] sees; every row sees one."""
+    if seen.device.type == "cpu":  # there torch reads on behind the first
+        return torch.from_numpy(seen.numpy().argmax(-1))
+    return seen.view(torch.uint8).argmax(-1)
+
+
+def _lowest(first: Tensor, starts: Sequence[int]) -> list[int]:
+    """The lowest of `first` [batch, row], -1 if it is not before its batch row's start."""
+    lows = [min(rows) for rows in first.tolist()]
     return [low if low < start else -1 for low, start in zip(lows, starts, strict=True)]
