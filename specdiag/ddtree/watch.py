@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from specdiag.ddtree.architecture import FULL, LINEAR
 from specdiag.ddtree.cache import Place
 from specdiag.ddtree.drafter import Drafter
+from specdiag.ddtree.layers import View
 from specdiag.ddtree.model import Target
 
 
@@ -91,6 +92,7 @@ class Watch:
         self.whole = "mask" in wanted
         self.windows = drafter.windows if drafter else []
         self.hooks = []
+        self.changed: list[nn.Module] = []
         if "inputs" in wanted:
             self.hooks.append(target.register_forward_pre_hook(self._target))
             for at, layer in enumerate(target.layers):
@@ -102,16 +104,18 @@ class Watch:
         types = target.architecture.layer_types
         for kind in {*types} - {LINEAR}:
             layer = target.layers[types.index(kind)]
-            self.hooks.append(layer.register_forward_pre_hook(self._layer(kind)))
+            self._around(layer, self._layer(kind))
         if drafter is not None:
             for window in {*self.windows}:
                 layer = drafter.layers[self.windows.index(window)]
-                self.hooks.append(layer.register_forward_pre_hook(self._draft_layer(window)))
+                self._around(layer, self._draft_layer(window))
 
     def close(self) -> None:
         """Leave the models as they were."""
         for hook in self.hooks:
             hook.remove()
+        for layer in self.changed:
+            del layer.forward
 
     def take(self) -> Consumed:
         """What was consumed since the last call; masks only where they are wanted."""
@@ -122,6 +126,17 @@ class Watch:
         if not self.whole:
             taken.seen = {}
         return taken
+
+    def _around(self, layer: nn.Module, note: Callable[..., None]) -> None:
+        """Hear what a layer is called with, in a tenth of the time that a hook takes."""
+        forward = layer.forward
+
+        def heard(*args: Any) -> Any:
+            note(*args)
+            return forward(*args)
+
+        layer.forward = heard
+        self.changed.append(layer)
 
     def _target(self, module: Any, args: tuple[Any, ...]) -> None:
         self.read.ids, self.read.positions = args[:2]
@@ -141,17 +156,16 @@ class Watch:
     def _features(self, module: Any, args: tuple[Any, ...]) -> None:
         (self.read.features,) = args
 
-    def _layer(self, kind: str) -> Callable[[Any, tuple[Any, ...]], None]:
-        def keep(module: Any, args: tuple[Any, ...]) -> None:
-            _, _, view, recall = args
+    def _layer(self, kind: str) -> Callable[..., None]:
+        def keep(x: Tensor, angles: Any, view: View, recall: Any) -> None:
             self.read.seen[kind] = view.seen
             self.read.place = recall.args[1]  # a partial of Cache.update
 
         return keep
 
-    def _draft_layer(self, window: int | None) -> Callable[[Any, tuple[Any, ...]], None]:
-        def keep(module: Any, args: tuple[Any, ...]) -> None:
-            self.read.draft_seen[window] = args[2].seen
+    def _draft_layer(self, window: int | None) -> Callable[..., None]:
+        def keep(x: Tensor, angles: Any, view: View, recall: Any) -> None:
+            self.read.draft_seen[window] = view.seen
 
         return keep
 
