@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 STEPS, BYTES, SECONDS = 32, 2**22, 0.5  # that wait together at most; bytes of their masks
+LARGE = 2**16  # bytes of logits
 NOTHING = torch.empty(0)
 
 
@@ -40,7 +41,6 @@ class _Held:
 
     step: Step
     read: Consumed
-    gaps: dict[int, tuple[Tensor, Tensor]]  # by batch row, see detail.gaps
     marks: Sequence[Mark]
     windows: list[int | None]  # of the drafter's layers
     lengths: list[int]  # of the cache
@@ -48,6 +48,7 @@ class _Held:
     finishes: list[str | None]
     promoted: Sequence[int]  # rows whose recurrent state was kept
     checkpoints: Sequence[dict[int, int]]  # what a prefix cache took, see prefix.py
+    gaps: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # see detail.gaps
 
 
 class Recorder:
@@ -65,8 +66,7 @@ class Recorder:
         self.target, self.cache, self.results = target, cache, results
         self.options, self.on_step = options, on_step
         self.watch = Watch(target, drafter, options.detail)
-        self.gaps: dict[int, tuple[Tensor, Tensor]] = {}  # by batch row, of the running step
-        self.sums: dict[int, dict[str, list[int]]] = {}
+        self.sums: dict[int, dict[str, list[int]]] = {}  # by batch row, of the running step
         self.held: list[_Held] = []
         self.since = time.monotonic()  # of the oldest of them
         self.waiting: dict[int, list[StepRecord]] = {}  # for the oracle, by batch row
@@ -86,35 +86,44 @@ class Recorder:
             self._write(records)
 
     def verified(self, step: Step) -> None:
-        """Note what the commit is about to overwrite, and how clear the target's choices are."""
-        self.gaps = {}
+        """Note what the commit is about to overwrite."""
+        if "checksums" in self.options.detail:
+            for row in step.active:
+                self.sums[row] = detail.sums_before(self.cache, self.watch.read, step, row)
+
+    def committed(self, step: Step, marks: Sequence[Mark]) -> None:
+        """Record a step that is over; `marks` are those of the clock."""
+        held = _Held(
+            step, self.watch.take(), marks, [*self.watch.windows],
+            self.cache.known_lengths.tolist(), [one.steps - 1 for one in self.results],
+            [one.finish for one in self.results], self.cache.promoted,
+            self.cache.checkpoints.taken if self.cache.checkpoints is not None else (),
+        )  # fmt: skip
+        self.held.append(held)
+        # The optional parts look at the cache as it is now.
+        if self.options.detail or self._enough(step.given.visible):
+            self._release()
+            return
+        step.out = Output(step.out.logits, None, parents=step.out.parents)
+        step.drafted.logits = None
+        if step.out.logits.nbytes > LARGE:
+            self._look(held)
+
+    def _look(self, held: _Held) -> None:
+        """Read logits and masks, and keep neither."""
+        step = held.step
         for row in step.active:
             chosen, sampling = step.chosen[row], self.results[row].request.sampling
             logits = step.out.logits[row, : len(chosen)]
             if "law" in self.options.detail:
                 logits = logits.clone()
-            self.gaps[row] = detail.gaps(
+            held.gaps[row] = detail.gaps(
                 logits, chosen if sampling.temperature <= 0 else best(logits)
             )
-            if "checksums" in self.options.detail:
-                self.sums[row] = detail.sums_before(self.cache, self.watch.read, step, row)
-
-    def committed(self, step: Step, marks: Sequence[Mark]) -> None:
-        """Record a step that is over; `marks` are those of the clock."""
-        self.held.append(
-            _Held(
-                step, self.watch.take(), self.gaps, marks, [*self.watch.windows],
-                self.cache.known_lengths.tolist(), [one.steps - 1 for one in self.results],
-                [one.finish for one in self.results], self.cache.promoted,
-                self.cache.checkpoints.taken if self.cache.checkpoints is not None else (),
-            )
-        )  # fmt: skip
-        # The optional parts look at the cache as it is now.
-        if self.options.detail or self._enough(step.given.visible):
-            self._release()
-            return
-        step.out = Output(NOTHING, None, parents=step.out.parents)
-        step.drafted.logits = None
+        held.read.look()
+        if not self.options.detail:
+            step.out.logits = NOTHING
+            held.read.seen, held.read.draft_seen = {}, {}
 
     def _enough(self, mask: Tensor) -> bool:
         """Whether no further step should wait, if each is as large as this one."""
@@ -129,6 +138,8 @@ class Recorder:
     def _release(self) -> None:
         held, self.held = self.held, []
         for each in held:
+            if not each.gaps:
+                self._look(each)
             self._records(each)
         self.since = time.monotonic()
 

@@ -53,6 +53,11 @@ class Consumed:
         batch, rows = self.place.slots.shape
         return [list(range(self.place.start, self.place.start + rows))] * batch
 
+    def look(self) -> None:
+        """Look at the masks, of which `lowest` needs no more then."""
+        self.first = {kind: _first(seen) for kind, seen in self.seen.items()}
+        self.draft_first = {window: _first(seen) for window, seen in self.draft_seen.items()}
+
     def lowest(self, windows: Sequence[int | None], starts: Sequence[int]) -> list[list[int]]:
         """Column `window_low` of every batch row; the context ends at `starts`."""
         draft = {window: _lowest(first, starts) for window, first in self.draft_first.items()}
@@ -89,7 +94,6 @@ class Watch:
 
     def __init__(self, target: Target, drafter: Drafter | None, wanted: Set[str]) -> None:
         self.read = Consumed()
-        self.whole = "mask" in wanted
         self.windows = drafter.windows if drafter else []
         self.hooks = []
         self.changed: list[nn.Module] = []
@@ -118,13 +122,8 @@ class Watch:
             del layer.forward
 
     def take(self) -> Consumed:
-        """What was consumed since the last call; masks only where they are wanted."""
+        """What was consumed since the last call."""
         taken, self.read = self.read, Consumed()
-        taken.first = {kind: _first(seen) for kind, seen in taken.seen.items()}
-        taken.draft_first = {window: _first(seen) for window, seen in taken.draft_seen.items()}
-        taken.draft_seen = {}
-        if not self.whole:
-            taken.seen = {}
         return taken
 
     def _around(self, layer: nn.Module, note: Callable[..., None]) -> None:
