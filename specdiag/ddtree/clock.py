@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 
 STAGES = ("draft", "topk", "build", "compile", "verify", "walk", "commit")
 
-Mark = tuple[str, Any]  # a stage, and when it ended: seconds, or an event of the device
+Marks = dict[str, Any]  # when each stage ended, in order: seconds, or an event of the device
 
 
 class Clock:
@@ -24,17 +23,18 @@ class Clock:
     def __init__(self, device: torch.device, running: bool = True) -> None:
         self.device, self.running = device, running
         self.now = time.perf_counter if device.type != "cuda" else self._event
-        self.marks: list[Mark] = [("", self.now())] if running else []
+        self.marks: Marks = {"": self.now()} if running else {}
 
     def start(self) -> None:
         """A step begins; what passed since the last one was idle time."""
-        self.marks = self.marks[-1:]
-        self.lap("idle")
+        if self.running:
+            self.marks = {"": next(reversed(self.marks.values()))}
+            self.lap("idle")
 
     def lap(self, stage: str) -> None:
         """What passed since the last mark was this stage."""
         if self.running:
-            self.marks.append((stage, self.now()))
+            self.marks[stage] = self.now()
 
     def _event(self) -> Any:
         mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
@@ -42,9 +42,11 @@ class Clock:
         return mark
 
 
-def times(marks: Sequence[Mark]) -> dict[str, float]:
+def times(marks: Marks) -> dict[str, float]:
     """Milliseconds of each stage between the marks of a step."""
-    if marks and not isinstance(marks[-1][1], float):
-        marks[-1][1].synchronize()
-        return {stage: begin.elapsed_time(end) for (_, begin), (stage, end) in pairwise(marks)}
-    return {stage: 1000 * (end - begin) for (_, begin), (stage, end) in pairwise(marks)}
+    pairs = pairwise(marks.items())
+    last = next(reversed(marks.values()), 0.0)
+    if isinstance(last, float):
+        return {stage: 1000 * (end - begin) for (_, begin), (stage, end) in pairs}
+    last.synchronize()
+    return {stage: begin.elapsed_time(end) for (_, begin), (stage, end) in pairs}

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from specdiag.ddtree import detail
 from specdiag.ddtree.cache import Cache
-from specdiag.ddtree.clock import STAGES, Mark, times
+from specdiag.ddtree.clock import STAGES, Marks, times
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.grammar import Reading
 from specdiag.ddtree.model import Output, Target
@@ -41,7 +41,7 @@ class _Held:
 
     step: Step
     read: Consumed
-    marks: Sequence[Mark]
+    marks: Marks
     windows: list[int | None]  # of the drafter's layers
     lengths: list[int]  # of the cache
     numbers: list[int]  # of the step, by batch row
@@ -91,7 +91,7 @@ class Recorder:
             for row in step.active:
                 self.sums[row] = detail.sums_before(self.cache, self.watch.read, step, row)
 
-    def committed(self, step: Step, marks: Sequence[Mark]) -> None:
+    def committed(self, step: Step, marks: Marks) -> None:
         """Record a step that is over; `marks` are those of the clock."""
         held = _Held(
             step, self.watch.take(), marks, [*self.watch.windows],
