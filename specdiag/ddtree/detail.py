@@ -21,22 +21,21 @@ from specdiag.ddtree.verify import Sampling, best, law, scores
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Result
-    from specdiag.ddtree.record import Step
+    from specdiag.ddtree.step import Step
     from specdiag.ddtree.watch import Consumed
 
 
 MOST = torch.finfo(torch.float32).max  # a gap where there is no second best
 
 
-def gaps(scores: Tensor, chosen: Tensor) -> list[float]:
-    """How far the chosen of each row of `scores` [row, vocab] is above the second best."""
+def gaps(scores: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """The score of the chosen of each row of `scores` [row, vocab], and the second best; [row].
+
+    The scores of the chosen are -inf afterwards: a copy would take longer than everything else.
+    """
     at = chosen.to(scores.device)[:, None]
-    top = scores.gather(-1, at)
-    # In place and put back: a copy would take longer than everything else here.
-    second = scores.scatter_(-1, at, -torch.inf).amax(-1)
-    scores.scatter_(-1, at, top)
-    apart: list[float] = (top[:, 0] - second).tolist()
-    return apart
+    top = scores.gather(-1, at)[:, 0]
+    return top, scores.scatter_(-1, at, -torch.inf).amax(-1)
 
 
 def add_mask(record: StepRecord, read: Consumed, row: int) -> None:
@@ -174,5 +173,6 @@ def oracle(
         found = scores(out.logits[0], start + wanted, sampling)
         choice = best(found)
         tokens += choice.tolist()
-        apart += [min(gap, MOST) for gap in gaps(found, choice)]
+        top, second = gaps(found, choice)
+        apart += [min(gap, MOST) for gap in (top - second).tolist()]
     return tokens, apart

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from specdiag.ddtree.cache import Cache
+from specdiag.ddtree.clock import Clock
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.grammar import along, limit
 from specdiag.ddtree.model import Output, Target
 from specdiag.ddtree.passes import Passes
 from specdiag.ddtree.prefix import Prefixes
-from specdiag.ddtree.record import Clock, Drafted, Recorder, Step, count
+from specdiag.ddtree.record import Recorder
+from specdiag.ddtree.step import Drafted, Step, count
 from specdiag.ddtree.tree import Candidates, Tree, build, candidates
 from specdiag.ddtree.verify import Pass, accept, choose, compile
 
@@ -105,7 +107,7 @@ class Loop:
             self.results[row].steps += 1
             self.roots[row] = bonus[row]
         if recorder is not None:
-            recorder.committed(step, clock.times())
+            recorder.committed(step, clock.marks)
 
     # Stages
 

@@ -10,116 +10,29 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from specdiag.ddtree import detail
 from specdiag.ddtree.cache import Cache
+from specdiag.ddtree.clock import STAGES, Marks, times
 from specdiag.ddtree.drafter import Drafter
 from specdiag.ddtree.grammar import Reading
 from specdiag.ddtree.model import Output, Target
+from specdiag.ddtree.step import Step
 from specdiag.ddtree.trace import StepRecord
-from specdiag.ddtree.tree import Candidates, Tree
-from specdiag.ddtree.verify import Pass, best
+from specdiag.ddtree.verify import best
 from specdiag.ddtree.watch import Consumed, Watch
 
 if TYPE_CHECKING:
     from specdiag.ddtree.decode import Options, Result
 
 
-STAGES = ("draft", "topk", "build", "compile", "verify", "walk", "commit")
-STEPS, BYTES, SECONDS = 32, 2**22, 0.2  # that wait together at most; bytes of their logits
-
-
-@dataclass
-class Drafted:
-    """What one step drafted; autoregressive steps have trees of the root alone."""
-
-    trees: list[Tree]  # that are verified, one of each batch row
-    kv_before: list[int] = field(default_factory=list)  # rows in the draft cache, before and
-    kv_after: list[int] = field(default_factory=list)  # after the new context
-    context_start: Tensor | None = None  # [batch] position of the first row of it
-    block: Tensor | None = None  # [batch, block] the drafter's input
-    logits: Tensor | None = None  # [batch, L, vocab]
-    table: Candidates | None = None  # [batch, L, K]
-
-
-class Counters(NamedTuple):
-    """What is counted of a step: depth of its last row, drafts, and tokens with the bonus."""
-
-    depth: float
-    drafts: float
-    commit: float
-
-
-@dataclass
-class Step:
-    """What the loop knows of one step; lists have one entry for each batch row."""
-
-    active: list[int]  # the batch rows that take part
-    starts: list[int]  # position of each root
-    context_rows: list[int]  # features that went into the draft cache,
-    context_sources: list[list[int]]  # and the verify rows they come from, [] after prefill
-    drafted: Drafted
-    given: Pass
-    out: Output
-    chosen: list[Tensor]  # [N + 1] the target's choices
-    accepted: list[list[int]]
-    bonus: list[int]
-    emitted: dict[int, list[int]] = field(default_factory=dict)
-    cuts: dict[int, str | None] = field(default_factory=dict)
-    counters: dict[int, Counters] = field(default_factory=dict)
-
-
-def count(step: Step, row: int) -> Counters:
-    """What is counted of a batch row."""
-    path = step.accepted[row]
-    depth = float(step.drafted.trees[row].depths[path[-1]])
-    return Counters(depth, float(len(path) - 1), float(len(path)))
-
-
-class Clock:
-    """Times the stages of a step, where the work is done: on CUDA by events in the stream.
-
-    Stages follow each other without gaps and sum to the step. Nobody waits for the device before
-    the step is over.
-    """
-
-    def __init__(self, device: torch.device, running: bool = True) -> None:
-        self.device, self.running = device, running
-        self.marks: list[Any] = [self._now()] if running else []
-        self.stages: list[str] = []
-
-    def start(self) -> None:
-        """A step begins; what passed since the last one was idle time."""
-        self.marks, self.stages = self.marks[-1:], []
-        self.lap("idle")
-
-    def lap(self, stage: str) -> None:
-        """What passed since the last mark was this stage."""
-        if self.running:
-            self.marks.append(self._now())
-            self.stages.append(stage)
-
-    def times(self) -> dict[str, float]:
-        """Milliseconds of each stage."""
-        pairs = pairwise(self.marks)
-        if self.device.type != "cuda":
-            spans = [1000 * (end - begin) for begin, end in pairs]
-        else:
-            self.marks[-1].synchronize()
-            spans = [begin.elapsed_time(end) for begin, end in pairs]
-        return dict(zip(self.stages, spans, strict=True))
-
-    def _now(self) -> Any:
-        if self.device.type != "cuda":
-            return time.perf_counter()
-        mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        mark.record(torch.cuda.current_stream(self.device))
-        return mark
+STEPS, BYTES, SECONDS = 32, 2**22, 0.5  # that wait together at most; bytes of their masks
+LARGE = 2**16  # bytes of logits
+NOTHING = torch.empty(0)
 
 
 @dataclass
@@ -128,20 +41,22 @@ class _Held:
 
     step: Step
     read: Consumed
-    times: dict[str, float]
+    marks: Marks
     windows: list[int | None]  # of the drafter's layers
     lengths: list[int]  # of the cache
     numbers: list[int]  # of the step, by batch row
     finishes: list[str | None]
     promoted: Sequence[int]  # rows whose recurrent state was kept
     checkpoints: Sequence[dict[int, int]]  # what a prefix cache took, see prefix.py
+    gaps: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)  # see detail.gaps
 
 
 class Recorder:
     """Turns steps into records, with the optional parts of `options.detail`; a `with` block.
 
-    A step by itself throws all that this needs out of the processor's caches, and then it takes
-    twice the time. So steps wait until there are a few, unless they are long or large.
+    What costs time here is not the work, but that decoding has thrown all it needs out of the
+    processor's caches, and that it does the same to decoding. So what is large is read while it is
+    at hand and not kept, and the rest waits until there are a few steps.
     """
 
     def __init__(
@@ -176,30 +91,46 @@ class Recorder:
             for row in step.active:
                 self.sums[row] = detail.sums_before(self.cache, self.watch.read, step, row)
 
-    def committed(self, step: Step, times: dict[str, float]) -> None:
-        """Record a step that is over; `times` are those of the clock."""
-        self.held.append(
-            _Held(
-                step, self.watch.take(), times, [*self.watch.windows],
-                self.cache.known_lengths.tolist(), [one.steps - 1 for one in self.results],
-                [one.finish for one in self.results], self.cache.promoted,
-                self.cache.checkpoints.taken if self.cache.checkpoints is not None else (),
-            )
+    def committed(self, step: Step, marks: Marks) -> None:
+        """Record a step that is over; `marks` are those of the clock."""
+        held = _Held(
+            step, self.watch.take(), marks, [*self.watch.windows],
+            self.cache.known_lengths.tolist(), [one.steps - 1 for one in self.results],
+            [one.finish for one in self.results], self.cache.promoted,
+            self.cache.checkpoints.taken if self.cache.checkpoints is not None else (),
         )  # fmt: skip
+        self.held.append(held)
         # The optional parts look at the cache as it is now.
-        if self.options.detail or self._enough(step.out.logits):
+        if self.options.detail or self._enough(step.given.visible):
             self._release()
             return
-        # What no record needs would take memory from the next steps.
         step.out = Output(step.out.logits, None, parents=step.out.parents)
         step.drafted.logits = None
+        if step.out.logits.nbytes > LARGE:
+            self._look(held)
 
-    def _enough(self, logits: Tensor) -> bool:
-        """Whether no further step should wait, if each is as large as these."""
+    def _look(self, held: _Held) -> None:
+        """Read logits and masks, and keep neither."""
+        step = held.step
+        for row in step.active:
+            chosen, sampling = step.chosen[row], self.results[row].request.sampling
+            logits = step.out.logits[row, : len(chosen)]
+            if "law" in self.options.detail:
+                logits = logits.clone()
+            held.gaps[row] = detail.gaps(
+                logits, chosen if sampling.temperature <= 0 else best(logits)
+            )
+        held.read.look()
+        if not self.options.detail:
+            step.out.logits = NOTHING
+            held.read.seen, held.read.draft_seen = {}, {}
+
+    def _enough(self, mask: Tensor) -> bool:
+        """Whether no further step should wait, if each is as large as this one."""
         many = len(self.held)
         return (
             many == STEPS
-            or many * logits.nbytes > BYTES
+            or many * mask.nbytes > BYTES
             or time.monotonic() - self.since > SECONDS
             or None not in self.held[-1].finishes
         )
@@ -207,6 +138,8 @@ class Recorder:
     def _release(self) -> None:
         held, self.held = self.held, []
         for each in held:
+            if not each.gaps:
+                self._look(each)
             self._records(each)
         self.since = time.monotonic()
 
@@ -236,8 +169,8 @@ class Recorder:
 
     def _record(self, held: _Held, row: int) -> StepRecord:
         """The required columns of a batch row's step, without those of the whole batch."""
-        step, times, options, result = held.step, held.times, self.options, self.results[row]
-        drafted = step.drafted
+        step, options, result = held.step, self.options, self.results[row]
+        drafted, spans = step.drafted, times(held.marks)
         tree, accepted, start = drafted.trees[row], step.accepted[row], step.starts[row]
         tokens, parents, depths = tree.tokens.tolist(), tree.parents.tolist(), tree.depths.tolist()
         counted, rows, width = step.counters[row], tree.nodes + 1, step.given.ids.shape[1]
@@ -256,16 +189,16 @@ class Recorder:
             kv_target=list(range(start, start + len(accepted))),
             accepted_depth=counted.depth, accepted_drafts=counted.drafts,
             commit_len=counted.commit,
-            draft_ms=times["draft"], topk_ms=times["topk"], build_ms=times["build"],
-            compile_ms=times["compile"], verify_ms=times["verify"], walk_ms=times["walk"],
-            commit_ms=times["commit"], idle_ms=times["idle"],
-            step_ms=sum([times[stage] for stage in STAGES]),
+            draft_ms=spans["draft"], topk_ms=spans["topk"], build_ms=spans["build"],
+            compile_ms=spans["compile"], verify_ms=spans["verify"], walk_ms=spans["walk"],
+            commit_ms=spans["commit"], idle_ms=spans["idle"],
+            step_ms=sum([spans[stage] for stage in STAGES]),
             node_tokens=tokens, parents=parents,
             depths=depths, ranks=tree.ranks.tolist(),
             log_probs=tree.log_probs.tolist(), target_tokens=step.chosen[row].tolist(),
         )  # fmt: skip
-        logits, greedy = step.out.logits[row, :rows], result.request.sampling.temperature <= 0
-        record.gaps = detail.gaps(logits, step.chosen[row] if greedy else best(logits))
+        top, second = held.gaps[row]
+        record.gaps = (top - second).tolist()
         if row in self.readings:
             record.gaps = [min(gap, detail.MOST) for gap in record.gaps]
             record.legal = self.readings[row].legal(tree, record.target_tokens)

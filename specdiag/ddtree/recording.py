@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +20,8 @@ from specdiag.ddtree.loop import room_for, width_of
 from specdiag.ddtree.pair import BUNDLED, Pair
 from specdiag.ddtree.prefix import Prefixes
 from specdiag.ddtree.server_log import INTERVAL, ServerLog
-from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
+from specdiag.ddtree.tally import Tally
+from specdiag.ddtree.trace import RunRecord, StepRecord
 from specdiag.ddtree.writer import TraceWriter
 from specdiag.errors import SpecdiagError, reason
 
@@ -53,7 +54,7 @@ class Recording:
         self.started = False
         self.writer: TraceWriter | None = None
         self.log: ServerLog | None = None
-        self.tallies: dict[str, _Tally] = {}
+        self.tallies: dict[str, Tally] = {}
 
     def __enter__(self) -> Recording:
         return self
@@ -138,8 +139,8 @@ class Recording:
             block = drafter.architecture.block_size if drafter is not None else 0
             self.log.start(self._arguments(requests), DRAFTER_CLASS, block)
 
-    def _new(self, requests: Sequence[Request]) -> dict[str, _Tally]:
-        new = {request.name: _Tally(request) for request in requests}
+    def _new(self, requests: Sequence[Request]) -> dict[str, Tally]:
+        new = {request.name: Tally(request) for request in requests}
         twice = next((name for name in new if name in self.tallies), None)
         if len(new) < len(requests):
             twice = next(name for name, n in Counter(r.name for r in requests).items() if n > 1)
@@ -166,13 +167,11 @@ class Recording:
         if self.log is not None:
             self.log.step(record)
         tally = self.tallies[record.request]
-        tally.steps += 1
-        tally.depths[len(record.accepted) - 1] += 1
-        tally.proposed += record.nodes
+        tally.step(record)
         if record.finish is not None:
             self._finish(tally, record.finish)
 
-    def _finish(self, tally: _Tally, finish: str | None) -> None:
+    def _finish(self, tally: Tally, finish: str | None) -> None:
         if self.writer is not None:
             self.writer.write(tally.record(self.options, finish))
 
@@ -244,37 +243,6 @@ class Recording:
                 "speculative_ddtree_shadow_linear": options.mode == "shadow_linear",
             }
         return values
-
-
-@dataclass
-class _Tally:
-    """What a request has received so far."""
-
-    request: Request
-    first_token: int | None = None
-    cached: int = 0  # tokens of its prompt that a prefix cache had
-    tokens: int = 0
-    steps: int = 0
-    proposed: int = 0
-    depths: Counter[int] = field(default_factory=Counter)  # steps by accepted drafts
-
-    def record(self, options: Options, finish: str | None) -> RequestRecord:
-        request, sampling = self.request, self.request.sampling
-        record = RequestRecord(
-            run=options.run, request=request.name, prompt_tokens=len(request.prompt),
-            completion_tokens=self.tokens, cached_tokens=self.cached,
-            max_new_tokens=request.max_new_tokens,
-            temperature=sampling.temperature, top_p=sampling.top_p, seed=sampling.seed,
-            first_token=self.first_token, finish=finish,
-            grammar=request.grammar.name if request.grammar is not None else None,
-        )  # fmt: skip
-        if options.mode != "autoregressive":  # as in a server, which counts no verification then
-            record.verify_steps = self.steps
-            record.correct_drafts = sum(depth * count for depth, count in self.depths.items())
-            record.histogram = [self.depths[at] for at in range(max(self.depths, default=-1) + 1)]
-            if request.budget is None:  # readers take it for the same in every step of a run
-                record.proposed_drafts = self.proposed
-        return record
 
 
 def _with_folder(path: Path, what: str) -> Path:

@@ -1,9 +1,8 @@
 """Traces on disk, written beside the decoding loop: it waits only when the disk falls far behind.
 
 The loop itself makes records lines, between its steps: a second thread would take the interpreter
-away from the stages that are being timed. It does so for many at once, which takes a third of the
-time, since each step throws all that encoding needs out of the processor's caches. Compressing
-and writing are the thread's.
+away from the stages that are being timed. It does so at once, while the processor's caches still
+have what a record consists of. Compressing and writing are the thread's.
 
 JSON lines, plain or `.zst`, end at a whole record whenever the run is interrupted. The same columns
 as Parquet are one file at the end; until then the steps wait in memory, packed as columns.
@@ -28,7 +27,7 @@ from specdiag.errors import SpecdiagError, reason
 if TYPE_CHECKING:
     import polars as pl
 
-BATCH = 32  # records that are encoded and handed over together
+BATCH = 32  # lines that are handed over together
 SECONDS = 1.0  # after which fewer are
 WAITING = 64  # batches between the loop and the disk
 
@@ -44,7 +43,7 @@ class TraceWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.records: list[Record] = []
+        self.lines: list[bytes] = []
         self.handed = time.monotonic()
         self.queue: queue.Queue[list[bytes] | None] = queue.Queue(WAITING)
         self.problem: Exception | None = None
@@ -75,15 +74,15 @@ class TraceWriter:
             self._raise()
 
     def write(self, record: Record) -> None:
-        """Hand over a record, which must not change any more."""
+        """Encode a record now and hand it over soon."""
         self._raise()
-        self.records.append(record)
-        if len(self.records) >= BATCH or time.monotonic() - self.handed > SECONDS:
+        self.lines.append(encode(record) + b"\n")
+        if len(self.lines) >= BATCH or time.monotonic() - self.handed > SECONDS:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        self.queue.put([encode(record) + b"\n" for record in self.records])
-        self.records, self.handed = [], time.monotonic()
+        self.queue.put(self.lines)
+        self.lines, self.handed = [], time.monotonic()
 
     def _raise(self) -> None:
         if isinstance(self.problem, OSError):

@@ -121,10 +121,10 @@ def test_a_writer_that_fails_otherwise_says_so(tmp_path, monkeypatch):
 def test_a_slow_run_does_not_wait_for_a_whole_batch(tmp_path, monkeypatch):
     with TraceWriter(tmp_path / "steps.jsonl") as trace:
         trace.write(step(0))
-        assert len(trace.records) == 1
+        assert len(trace.lines) == 1
         monkeypatch.setattr(writer, "SECONDS", -1.0)
         trace.write(step(1))
-        assert trace.records == []
+        assert trace.lines == []
 
 
 def test_a_name_that_is_no_text_is_written_all_the_same(tmp_path, load):

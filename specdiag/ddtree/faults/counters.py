@@ -9,7 +9,7 @@ from specdiag.ddtree import loop as looping
 from specdiag.ddtree.faults.registry import Injection, Wrapper, fault
 from specdiag.ddtree.loop import Loop
 from specdiag.ddtree.passes import Passes
-from specdiag.ddtree.record import Counters, Step
+from specdiag.ddtree.step import Counters, Step
 
 
 def _counting(at: Injection, changed: Any) -> None:
