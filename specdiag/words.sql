@@ -5,9 +5,9 @@ CREATE MACRO cite(source, line) AS {'source': source, 'line': line};
 CREATE MACRO first_few(places) AS list_sort(list_distinct(places))[:4];
 
 -- How many standard errors are more than chance. Of a thousand runs one or two are far out however
--- sound they are, so thresholds, which are meant for ten runs at once, rise with their number
+-- sound they are, so thresholds, which are meant for thirty runs at once, rise with their number
 -- (Bonferroni, by the tail of the normal distribution).
-CREATE MACRO sure(errors) AS sqrt(errors ** 2 + 2 * ln(greatest(1, (SELECT count(*) FROM run) / 10)));
+CREATE MACRO sure(errors) AS sqrt(errors ** 2 + 2 * ln(greatest(1, (SELECT count(*) FROM run) / 30)));
 
 -- The steps of each run that break one of these identities in one of these fields ([]: in any). What
 -- is told of them is told of the first one.
