@@ -203,10 +203,10 @@ def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -
     """From schema raw to the tables, the rows of each let go as soon as they are used."""
     for table in DATA:
         if table not in DERIVED and staging.rows[table]:
-            empty = f"getvariable('computed_{table}_columns')" if table in NARROW else "[]"
+            computed = f"getvariable('computed_{table}_columns')" if table in NARROW else "[]"
             db.execute(
                 f"""INSERT INTO {table} BY NAME
-                    SELECT COLUMNS(lambda name: name NOT IN {empty}) FROM (
+                    SELECT COLUMNS(lambda name: name NOT IN {computed}) FROM (
                         SELECT p.run, d.* EXCLUDE (number, life, arm) FROM raw.{table} d
                         JOIN part p ON p.source = d.source AND p.life = d.life
                             AND p.arm = coalesce(d.arm, '')
@@ -215,8 +215,8 @@ def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -
     # Frames come without a row count, and for few rows DuckDB would compare every pair.
     db.execute("SET asof_loop_join_threshold = 0")
     for path in sorted(bundled.DERIVE.glob("*.sql")):
-        sources = _FROM.get(path.stem, ())
-        if sources and not any(staging.rows[table] for table in sources):
+        tables = _FROM.get(path.stem)
+        if tables and not any(staging.rows[table] for table in tables):
             continue
         if path.stem in _BETWEEN and len(db.execute("FROM run LIMIT 2").fetchall()) < 2:
             continue

@@ -32,11 +32,8 @@ def render(diagnosis: Diagnosis) -> str:
     parts = []
     for key, value in document(diagnosis).items():
         if key == "results":  # of many runs very many: short, and one a line
-            text = (
-                "[\n"
-                + ",\n".join(f" {json.dumps(one, ensure_ascii=False)}" for one in value)
-                + "\n]"
-            )
+            lines = [f"\n {json.dumps(one, ensure_ascii=False)}" for one in value]
+            text = f"[{','.join(lines)}\n]"
         else:
             text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
         parts.append(f'"{key}": {text}'.replace("\n", "\n "))
@@ -61,7 +58,11 @@ def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
         "decidable": _decidable(diagnosis),
         "runs": [_run(run) for run in diagnosis.runs],
         "findings": [_finding(finding, longest) for finding in diagnosis.findings],
-        "results": [],
+        "results": [
+            {"rule": one.rule, "run": said(one.run), "result": one.result,
+             "reason": said(one.reason)}
+            for one in diagnosis.results
+        ],
         "assertions": [_assertion(one) for one in diagnosis.assertions],
         "notices": [
             {
@@ -71,11 +72,7 @@ def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
             for number, one in enumerate(notices(diagnosis))
         ],
     }  # fmt: skip
-    results = [
-        {"rule": one.rule, "run": said(one.run), "result": one.result, "reason": said(one.reason)}
-        for one in diagnosis.results
-    ]
-    return {**{key: jsonable(value) for key, value in made.items()}, "results": results}
+    return {key: value if key == "results" else jsonable(value) for key, value in made.items()}
 
 
 def _decidable(diagnosis: Diagnosis) -> dict[str, Any]:
