@@ -85,6 +85,9 @@ def test_every_tool_gives_the_true_answer(peer, log, trace, tmp_path):
 def test_a_wrong_answer_is_named():
     truth = {"decode": 10, "speed": 1_234, "queued": 0}
     assert not peers.differences({"decode": 10, "speed": 12.340000001, "times": {}}, truth)
+    long = {"speed": 2_698_228_111_250}  # a sum of millions
+    assert not peers.differences({"speed": 26_982_281_112.48}, long)
+    assert peers.differences({"speed": 26_982_281_112.50 - 3_000}, long)  # a line is missing
     assert peers.differences({"decode": 9, "speed": 12.35}, truth) == [
         "decode is 9, not 10", "speed is 1235, not 1234",
     ]  # fmt: skip
