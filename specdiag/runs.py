@@ -18,12 +18,11 @@ ROTATED = re.compile(r"(?:\.(?:gz|zst|[0-9]{1,3}|20[0-9]{2}-?[0-9]{2}-?[0-9]{2})
 SERVERS = ("decode", "prefill", "event", "problem")
 
 
-def in_order(name: str) -> list[tuple[int, int, str]]:
+def in_order(name: str) -> tuple[list[tuple[int, str]], str]:
     """What names of runs are sorted by: numbers in them count as numbers, #2 before #10."""
-    return [
-        (1, int(part), "") if part.isdecimal() else (0, 0, part)
-        for part in re.split("([0-9]+)", name)
-    ]
+    parts = re.split("([0-9]+)", name)  # every other one is a number, of any length
+    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+    return [(len(part) * (nth % 2), part) for nth, part in enumerate(parts)], name
 
 
 @dataclass(frozen=True)

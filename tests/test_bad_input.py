@@ -835,16 +835,16 @@ def mutations(draw: st.DrawFn, text: bytes) -> bytes:
     return bytes(data)
 
 
-def survives(data: bytes) -> None:
+def unnamed(data: bytes) -> list[str]:
+    """What goes wrong with a file of these bytes, but for mistakes that are named as a user's."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "any")
         path.write_bytes(data)
         try:
             found = analyze_all(path)
         except SpecdiagError as error:
-            assert str(error).startswith("error: ")
-        else:
-            assert [str(error) for error in found.broken] == []
+            return [] if str(error).startswith("error: ") else [str(error)]
+        return [str(error) for error in found.broken]
 
 
 ANYTHING = settings(deadline=None, max_examples=8)
@@ -853,16 +853,16 @@ ANYTHING = settings(deadline=None, max_examples=8)
 @ANYTHING
 @given(data=st.binary(max_size=200) | st.lists(GARBAGE, max_size=30).map(b"".join))
 def test_any_bytes_are_analysed_or_named(data: bytes) -> None:
-    survives(data)
+    assert unnamed(data) == []
 
 
 @ANYTHING
 @given(data=mutations(SGLANG.encode()))
 def test_any_garbled_log_is_analysed_or_named(data: bytes) -> None:
-    survives(data)
+    assert unnamed(data) == []
 
 
 @ANYTHING
 @given(data=mutations((STEP * 4).encode()))
 def test_any_garbled_trace_is_analysed_or_named(data: bytes) -> None:
-    survives(data)
+    assert unnamed(data) == []

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from specdiag.runs import in_order
+
 STARTED = (
     "[{at} {rank}] server_args=ServerArgs(model_path='a/target', page_size=1, "
     "speculative_algorithm={algorithm!r}, speculative_num_draft_tokens=4)"
@@ -262,3 +264,10 @@ def test_of_very_many_runs_a_table_shows_the_worst(diagnose, tmp_path):
     told = str(diagnose(tmp_path / "server.log"))
     assert "and 10 more runs" in told
     assert " server#50 " in told[: told.index("and 10 more runs")]
+
+
+def test_any_name_has_a_place_in_the_order():
+    names = ["b", "a#2", "a#10", "a", "a#1", "a#01", "7" * 5000, "", "\u0663"]
+    ordered = sorted(names, key=in_order)
+    assert [name for name in ordered if name.startswith("a")] == ["a", "a#01", "a#1", "a#2", "a#10"]
+    assert ordered == sorted(reversed(names), key=in_order)

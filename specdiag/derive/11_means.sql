@@ -6,7 +6,8 @@ WITH text AS (
     UNION ALL
     SELECT run, 'step', count(DISTINCT request) FROM step WHERE request IS NOT NULL AND NOT coalesce(warmup, false) GROUP BY run
 ),
--- Rows that lie together in the order of their lines are numbered as they pass by, others sorted.
+-- Rows that lie together in the order of their lines are numbered as they pass by, others sorted. Of
+-- both tables by itself: a window over a union would wait for all rows.
 sample AS NOT MATERIALIZED (
     SELECT run, kind, source, line, commit_len, coalesce(steps, 1) AS weight, ctx_len, running, row_number() OVER () AS place,
         run = lag(run) OVER () AND (source < lag(source) OVER () OR (source = lag(source) OVER () AND line < lag(line) OVER ())) AS back
