@@ -29,7 +29,8 @@ import polars as pl
 
 from specdiag import __version__, bundled
 from specdiag.errors import Notice
-from specdiag.parser import Parsed, Parser
+from specdiag.parser import Parsed
+from specdiag.recognition import Form
 from specdiag.source import Hearing, Source
 
 LEAST = 16 << 20  # bytes of a file; a smaller one is parsed faster than one looks
@@ -169,17 +170,17 @@ class Cache:
         self.folder = at or folder()
         self.limit = limit
 
-    def key(self, file: Source, parser: Parser, *more: str) -> str:
+    def key(self, file: Source, form: Form) -> str:
         """The name of what is kept of files that begin like this one and are read alike.
 
         Empty where nothing is kept: of small files, pipes, and what is no text.
         """
         if file.temporary or file.records or file.size() < LEAST:
             return ""
-        if parser.format not in ("lines", "json"):
+        if form.parser.format not in ("lines", "json"):
             return ""
         digest = hashlib.sha256(_version().encode())
-        digest.update(repr((parser, more)).encode("utf-8", "surrogateescape"))
+        digest.update(repr(form).encode("utf-8", "surrogateescape"))
         try:
             with open(file.path, "rb") as stream:
                 digest.update(stream.read(HEAD))

@@ -264,28 +264,6 @@ def _patterns(parser: Parser) -> list[str]:
     return found
 
 
-def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
-    """How many of a file's first lines say that they are of this format, and how specially."""
-    if parser.format != "lines":
-        from specdiag import records
-
-        return records.claims(parser, head)
-    patterns = [re.compile(pattern) for pattern in parser.recognise]
-    return sum(1 for line in head if any(one.search(line) for one in patterns)), 0
-
-
-def recognise(parsers: list[Parser], head: bytes) -> tuple[Parser | None, list[Parser]]:
-    """The parser that claims most of the head, and all that claim just as much."""
-    lines = head.decode("utf-8", "replace").splitlines()[:2000]
-    found = {at: claims(one, lines) for at, one in enumerate(parsers) if one.format != "lines"}
-    most = max(found.values(), default=(0, 0))
-    if most < (len(lines), 1):  # else patterns, which are slow, can claim no more
-        found |= {at: claims(one, lines) for at, one in enumerate(parsers) if at not in found}
-        most = max(found.values(), default=(0, 0))
-    best = [one for at, one in enumerate(parsers) if found.get(at) == most] if most[0] else []
-    return (best[-1] if best else None), best
-
-
 def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     """The rows of a block of whole lines, the first of which has number `line`."""
     if parser.format == "json":

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import io
-import re
 
 import polars as pl
-
-from specdiag.parser import Parser
 
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
 DOCKER = b'{"log":"'
@@ -55,15 +52,6 @@ def _where(frame: pl.DataFrame, mask: pl.Expr, then: pl.Expr) -> pl.DataFrame:
     if not few.height:
         return frame
     return pl.concat([rest, few.with_columns(then)]).drop("_").sort("line", maintain_order=True)
-
-
-def wrapper_of(parser: Parser, head: list[str]) -> str:
-    """The collector's pattern that most of a file's first lines begin with, if any."""
-    lines = [line for line in head if line.strip()]
-    for pattern in parser.wrappers:
-        if sum(1 for line in lines if re.match(pattern, line)) > len(lines) / 2:
-            return pattern
-    return ""
 
 
 def unwrapped(head: bytes) -> bytes:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from specdiag import blocks, content, parser, pickles, raw, records, reference, stretches
+from specdiag import content, pickles, raw, recognition, records, reference, stretches
 from specdiag import source as sources
 from specdiag.cache import Cache, Kept, Writer
 from specdiag.parser import Parsed, Parser
+from specdiag.recognition import Form, Head
 from specdiag.source import Source
 from specdiag.staging import Staging
 
@@ -56,14 +57,14 @@ def read(
     parsed again, and what it has not is kept there.
     """
     reading = Reading(file)
-    chosen, head = _recognise(file, parsers)
-    if chosen is None:
+    form = _recognise(file, parsers)
+    if form is None:
         progress(file.size())
         return reading
-    reading.format = chosen.name
+    reading.format = form.parser.name
     starts: list[int] = []
     file.taken = told = 0
-    with closing(_kept(file, chosen, head, threads or stretches.WORKERS, cache)) as found:
+    with closing(_kept(file, form, threads or stretches.WORKERS, cache)) as found:
         for parsed in found:
             if parsed.refused:
                 why = f"not read: {parsed.refused}"
@@ -84,38 +85,39 @@ def read(
     return reading
 
 
-def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list[str]]:
+def _recognise(file: Source, parsers: list[Parser]) -> Form | None:
     if pickles.is_pickle(file.magic()):
         file.records = reference.records(file)
-        head = file.records[: content.HEAD]
-        return parser.recognise(parsers, head)[0] if head else None, []
+        chosen, _ = recognition.choose(parsers, Head(file.records[: content.HEAD]))
+        return Form(chosen) if chosen else None
     head = content.head(file)
     if head.startswith(content.PARQUET):
         from specdiag import parquet
 
-        return parquet.recognise(file, parsers), []
+        chosen = parquet.recognise(file, parsers)
+        return Form(chosen) if chosen else None
     if head[8:].startswith(DATABASE):
         file.warn(
             "this is a DuckDB file, and no log",
             "if specdiag wrote it, make reports from it with `specdiag report`",
         )
-        return None, []
+        return None
     head = head.replace(b"\0", b"")  # what a rotated log leaves behind
     if not head.strip():
         for _ in content.blocks(Source(file.name, file.path, notices=file.notices)):
             break
         if not file.notices:
             file.warn("the file is empty", "look whether its writer died, or give another file")
-        return None, []
+        return None
     if _OWN.match(head):
-        return None, []
+        return None
     if _is_binary(head):
         file.warn(
             "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
         )
-        return None, []
-    head = raw.unwrapped(head)
-    chosen, all_best = parser.recognise(parsers, head)
+        return None
+    start = Head(raw.unwrapped(head))
+    chosen, all_best = recognition.choose(parsers, start)
     if chosen is None:
         file.warn(
             "no parser knows this file",
@@ -127,7 +129,7 @@ def _recognise(file: Source, parsers: list[Parser]) -> tuple[Parser | None, list
             f"{names} both claim this file; it is read as {chosen.name}",
             "make `recognise` of one of them narrower",
         )
-    return chosen, head.decode("utf-8", "replace").splitlines()
+    return start.form(chosen) if chosen else None
 
 
 def _is_binary(head: bytes) -> bool:
@@ -138,14 +140,12 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _kept(
-    file: Source, chosen: Parser, head: list[str], threads: int, cache: Cache | None
+    file: Source, form: Form, threads: int, cache: Cache | None
 ) -> Generator[Parsed, None, None]:
     """What the blocks of a file give: from the cache, by parsing, or the one and then the other."""
-    text = file.magic() != content.PARQUET
-    more = (raw.wrapper_of(chosen, head), blocks.heading(chosen, head)) if text else ()
-    key = cache.key(file, chosen, *more) if cache and text else ""
+    key = cache.key(file, form) if cache and file.magic() != content.PARQUET else ""
     if cache is None or not key:
-        for _, parsed in stretches.parsed(file, chosen, head, threads):
+        for _, parsed in stretches.parsed(file, form, threads):
             yield parsed
         return
     found = cache.find(file, key)
@@ -158,7 +158,7 @@ def _kept(
                 yield from _again(file, found, writer)
                 file.start = found.meta.offset, found.meta.line
                 file.hearing.known = found.meta.bytes - found.meta.offset
-            yield from _written(file, chosen, head, threads, writer)
+            yield from _written(file, form, threads, writer)
     file.sha256 = file.hearing.bytes, file.hearing.hexdigest()
     file.start, file.hearing = (0, 1), None
 
@@ -178,14 +178,12 @@ def _again(file: Source, found: Kept, writer: Writer | None) -> Iterator[Parsed]
             file.notices.append(replace(notice, where=notice.where.replace("\0", file.name, 1)))
 
 
-def _written(
-    file: Source, chosen: Parser, head: list[str], threads: int, writer: Writer
-) -> Iterator[Parsed]:
+def _written(file: Source, form: Form, threads: int, writer: Writer) -> Iterator[Parsed]:
     """What the stretches of a file give, which is also kept."""
     offset, line = file.start
     before = len(file.notices)
     end = whole = offset
-    for stretch, parsed in stretches.parsed(file, chosen, head, threads):
+    for stretch, parsed in stretches.parsed(file, form, threads):
         if parsed.refused:
             yield parsed
             return
@@ -198,7 +196,8 @@ def _written(
     if heard is None:
         return
     # Where lines were left out, or unpacked, bytes of blocks are no places in the file.
-    plain = end == heard.bytes and (bool(chosen.boundary) or chosen.format == "json")
+    one = form.parser
+    plain = end == heard.bytes and (bool(one.boundary) or one.format == "json")
     writer.finish(
         bytes=heard.bytes, sha256=heard.hexdigest(), document=file.document, line=line,
         marks=file.marks,

@@ -7,7 +7,6 @@ lists inside the record.
 
 from __future__ import annotations
 
-import re
 import threading
 
 import duckdb
@@ -30,33 +29,6 @@ def connection() -> duckdb.DuckDBPyConnection:
         )
     found: duckdb.DuckDBPyConnection = _local.connection
     return found
-
-
-def claims(parser: Parser, head: list[str]) -> tuple[int, int]:
-    """How many of the first records have the keys of this format, and how many keys that takes."""
-    texts = [line for line in head if line.lstrip().startswith("{")]
-    if not texts or not _whole(texts[0]):
-        joined = "\n".join(head)
-        texts = [joined] if joined.lstrip().startswith(("{", "[")) else []
-    count = most = 0
-    for text in texts:
-        matched = [len(keys) for keys in parser.recognise if all(_has_key(text, k) for k in keys)]
-        count += bool(matched)
-        most = max([most, *matched])
-    return count, most
-
-
-def _whole(line: str) -> bool:
-    return line.rstrip().endswith("}")
-
-
-def _has_key(text: str, path: str) -> bool:
-    key, _, value = path.partition("=")
-    key = key.rpartition(".")[2]
-    if f'"{key}"' not in text:  # a search for literal text is the faster one
-        return False
-    found = rf'"{re.escape(key)}"\s*:'
-    return re.search(found + (rf'\s*"?{re.escape(value)}\b' if value else ""), text) is not None
 
 
 def read(parser: Parser, data: bytes, line: int) -> Parsed:

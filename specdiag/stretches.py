@@ -8,9 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from specdiag import blocks, content, cuts, document, lines, parser, raw
+from specdiag import content, cuts, document, lines, parser
 from specdiag.content import Block
 from specdiag.parser import Parsed, Parser
+from specdiag.recognition import Form
 from specdiag.source import Source
 
 TEXT = 8 << 20  # bytes of a block of lines: cut into columns it takes ten times as much
@@ -35,10 +36,9 @@ class Stretch:
         return Stretch(self.size + len(block.data), block.after, block.open)
 
 
-def parsed(
-    file: Source, chosen: Parser, head: list[str], threads: int
-) -> Iterator[tuple[Stretch, Parsed]]:
+def parsed(file: Source, form: Form, threads: int) -> Iterator[tuple[Stretch, Parsed]]:
     """The stretches of a file and what they gave, in order, several blocks at a time."""
+    chosen = form.parser
     if file.magic() == content.PARQUET:
         from specdiag import parquet
 
@@ -47,25 +47,24 @@ def parsed(
     if chosen.format == "trace":
         yield from _trace(file, chosen)
         return
-    wrapper = raw.wrapper_of(chosen, head)
     if file.records:
         found = iter([Block(file.records, 1)])
     elif chosen.format == "lines":
         found = content.blocks(file, chosen.boundary.encode(), TEXT)
-    elif document.is_document("\n".join(head[:3]).encode()):
+    elif form.document:
         found = _document(file)
     else:
         found = content.blocks(file, longest=content.LONGEST_RECORD)
-    heading = blocks.heading(chosen, head).encode()
+    heading = form.heading.encode()
 
     def begin(block: Block) -> lines.Begun:
-        return lines.begin(chosen, block.data, block.line, wrapper)
+        return lines.begin(chosen, block.data, block.line, form.wrapper)
 
     def whole(block: Block) -> Parsed:
         data, line = block.data, block.line
         if heading and line > 1:
             data, line = heading + b"\n" + data, line - 1
-        return parser.read(chosen, data, line, wrapper)
+        return parser.read(chosen, data, line, form.wrapper)
 
     pool = ThreadPoolExecutor(threads)
     try:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, cuts, lines, parser, store
+from specdiag import bundled, cuts, lines, parser, recognition, store
+from specdiag.recognition import Head
 from specdiag.staging import Staging
 
 PARSERS = [parser.load(path) for path in bundled.definitions(bundled.PARSERS, [], suffix=".toml")]
@@ -95,7 +96,7 @@ def test_a_line_is_read_the_same_however_it_is_taken_apart(one, data):
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_a_log_is_read_the_same_however_its_lines_are_taken_apart(path):
     text = path.read_text(encoding="utf-8", errors="replace")
-    one, _ = parser.recognise(PARSERS, text.encode()[: 256 << 10])
+    one, _ = recognition.choose(PARSERS, Head(text.encode()[: 256 << 10]))
     if one in LABELLED:
         assert read(one, text, cut=True) == read(one, text, cut=False)
 

@@ -14,8 +14,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, diagnosis, parser, source, store, stretches
+from specdiag import bundled, diagnosis, parser, recognition, source, store, stretches
 from specdiag.errors import SpecdiagError
+from specdiag.recognition import Head
 
 PATHS = sorted((Path(__file__).parents[1] / "parsers").glob("*.toml"))
 PARSERS = [parser.load(path) for path in PATHS]
@@ -76,7 +77,7 @@ def test_fills_columns_that_exist(one, event):
 
 @each_parser
 def test_recognises_its_own_samples(one):
-    found, best = parser.recognise(PARSERS, text_of(one).encode())
+    found, best = recognition.choose(PARSERS, Head(text_of(one).encode()))
     assert found is not None and found.name == one.name
     assert [other.name for other in best] == [one.name]
 

@@ -1,0 +1,102 @@
+"""What a file's first lines say of it: its format, and what its lines are wrapped in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+
+from specdiag import blocks, document
+from specdiag.parser import Parser
+
+LINES = 2000  # that are looked at
+_KEY = re.compile(r'"([^"\\]*)"\s*:')
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a file is read."""
+
+    parser: Parser
+    wrapper: str = ""  # what a collector puts in front of each line, a pattern
+    heading: str = ""  # of the table that later blocks go on with
+    document: bool = False  # one JSON value, and not one a line
+
+
+class Head:
+    """A file's first lines, each looked at once for all formats."""
+
+    def __init__(self, data: bytes) -> None:
+        self.lines = data.decode("utf-8", "replace").splitlines()[:LINES]
+
+    def form(self, parser: Parser) -> Form:
+        """How a file that begins like this is read by a parser."""
+        start = "\n".join(self.lines[:3]).encode()
+        return Form(
+            parser, self._wrapper(parser), blocks.heading(parser, self.lines),
+            parser.format != "lines" and document.is_document(start),
+        )  # fmt: skip
+
+    def claims(self, parser: Parser) -> tuple[int, int]:
+        """How many of the lines say that they are of this format, and how specially."""
+        if parser.format == "lines":
+            return self._matching(parser.recognise), 0
+        count = most = 0
+        for text, keys in self._records:
+            matched = [
+                len(wanted)
+                for wanted in parser.recognise
+                if all(_has_key(text, keys, path) for path in wanted)
+            ]
+            count += bool(matched)
+            most = max([most, *matched])
+        return count, most
+
+    @cached_property
+    def _records(self) -> list[tuple[str, set[str]]]:
+        """The records among the lines, or the one they are together, with the keys in each."""
+        texts = [line for line in self.lines if line.lstrip().startswith("{")]
+        if not texts or not texts[0].rstrip().endswith("}"):
+            joined = "\n".join(self.lines)
+            texts = [joined] if joined.lstrip().startswith(("{", "[")) else []
+        return [(text, set(_KEY.findall(text))) for text in texts]
+
+    @cached_property
+    def _text(self) -> pl.Series:
+        return pl.Series(self.lines, dtype=pl.String)
+
+    def _matching(self, patterns: Iterable[str]) -> int:
+        """How many lines have a place that one of the patterns fits."""
+        either = "|".join(f"(?:{one})" for one in patterns)
+        return int(self._text.str.contains(either).sum()) if either else 0
+
+    def _wrapper(self, parser: Parser) -> str:
+        """The collector's pattern that most of the lines begin with, if any."""
+        lines = sum(1 for line in self.lines if line.strip())
+        for pattern in parser.wrappers:
+            if self._matching([f"^(?:{pattern})"]) > lines / 2:
+                return pattern
+        return ""
+
+
+def _has_key(text: str, keys: set[str], path: str) -> bool:
+    """Whether a record with these keys, at any depth, has the last one of a path, or its value."""
+    key, _, value = path.partition("=")
+    key = key.rpartition(".")[2]
+    if key not in keys:
+        return False
+    return not value or bool(re.search(rf'"{re.escape(key)}"\s*:\s*"?{re.escape(value)}\b', text))
+
+
+def choose(parsers: list[Parser], head: Head) -> tuple[Parser | None, list[Parser]]:
+    """The parser that claims most of the head, and all that claim just as much."""
+    found = {at: head.claims(one) for at, one in enumerate(parsers) if one.format != "lines"}
+    most = max(found.values(), default=(0, 0))
+    if most < (len(head.lines), 1):  # else patterns, which are slow, can claim no more
+        found |= {at: head.claims(one) for at, one in enumerate(parsers) if at not in found}
+        most = max(found.values(), default=(0, 0))
+    best = [one for at, one in enumerate(parsers) if found.get(at) == most] if most[0] else []
+    return (best[-1] if best else None), best
