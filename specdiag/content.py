@@ -10,7 +10,7 @@ from specdiag import unpack
 from specdiag.errors import reason
 from specdiag.source import Source
 
-BLOCK = 16 << 20  # bytes; smaller blocks cost time, larger ones memory
+BLOCK = 8 << 20  # bytes: cut into columns, lines take ten times as much; smaller ones cost time
 LONGEST_LINE = 8 << 20  # bytes; a longer line is named and skipped
 LONGEST_RECORD = 64 << 20  # the same for JSON: a benchmark is one record with all its times
 SOUGHT = LONGEST_LINE // 4  # bytes at a block's end where a boundary is looked for
@@ -35,9 +35,9 @@ class Block:
 
 
 def blocks(
-    source: Source, boundary: bytes = b"", size: int = BLOCK, longest: int | None = None
+    source: Source, boundary: bytes = b"", size: int = 0, longest: int | None = None
 ) -> Iterator[Block]:
-    """The file's lines, in blocks of about `size` bytes that end at a line end.
+    """The file's lines, in blocks of about `size` bytes (BLOCK) that end at a line end.
 
     A block ends, where it can, right before a line that starts with `boundary`, so that a record
     of several lines stays together. A line of more than `longest` bytes is left out. Whatever
@@ -47,7 +47,7 @@ def blocks(
     at, line = source.start
     rest = b""
     dropping = False  # inside a line that is too long
-    for chunk in chunks(source, size):
+    for chunk in chunks(source, size or BLOCK):
         if dropping:
             end = chunk.find(b"\n")
             if end < 0:

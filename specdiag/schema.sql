@@ -323,11 +323,11 @@ CREATE TABLE replay (        -- identities that a step violates
     entries BIGINT           -- how many entries differ
 );
 
--- Every commit length of a run, whatever kind of row it stands in. Decode lines are by far the most
--- of them: they are not copied.
+-- Every commit length of a run, whatever kind of row it stands in. Decode lines and steps are by far
+-- the most of them: they are not copied.
 CREATE TABLE other_commit (
     run VARCHAR, source INTEGER, line BIGINT, time TIMESTAMP,
-    kind VARCHAR,            -- acceptance, request, step, benchmark, state; in commit_sample also decode
+    kind VARCHAR,            -- acceptance, request, benchmark, state; in commit_sample also decode, step
     steps DOUBLE,            -- how many steps it stands for, as far as known
     commit_len DOUBLE,       -- C
     ctx_len DOUBLE,
@@ -340,7 +340,12 @@ CREATE VIEW decode_commit AS
 SELECT run, source, line, time, 'decode' AS kind, steps, commit_len, ctx_len, running::DOUBLE AS running, tokens_per_s, NULL::DOUBLE AS drafted
 FROM decode WHERE usable AND accept_len IS NOT NULL;
 
-CREATE VIEW commit_sample AS FROM decode_commit UNION ALL FROM other_commit;
+CREATE VIEW step_commit AS
+SELECT run, source, line, time, 'step' AS kind, 1::DOUBLE AS steps, coalesce(commit_len, accepted_drafts + 1) AS commit_len, ctx_len::DOUBLE AS ctx_len, batch::DOUBLE AS running, tokens_per_s,
+    nodes::DOUBLE AS drafted
+FROM step WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL AND warmup IS NOT TRUE;
+
+CREATE VIEW commit_sample AS FROM decode_commit UNION ALL FROM step_commit UNION ALL FROM other_commit;
 
 -- The mean commit length of a run, for each kind of row: pooled, each step counts once. Text changes
 -- slowly, so neighbouring rows are alike: the error is taken from up to ten stretches of rows, and is
@@ -355,18 +360,30 @@ CREATE TABLE commit_mean (
     lines STRUCT(source INTEGER, line BIGINT)[]  -- two of the first rows and one of the last
 );
 
--- Every time of a step, with the context it was taken at; again without copies of decode lines.
+-- Every time of a step, with the context it was taken at; again without copies.
 CREATE TABLE other_time (
     run VARCHAR, source INTEGER, line BIGINT,
-    kind VARCHAR,            -- step, acceptance, state; in time_sample also decode
+    kind VARCHAR,            -- step, acceptance, state; in time_sample also decode, and more of step
     measured BOOLEAN,        -- false: computed as running x C / throughput
     ctx_len DOUBLE, running DOUBLE,
     stage VARCHAR,           -- step (the whole), or a stage: draft, verify, commit, ...
     ms DOUBLE
 );
 
+-- The whole of a step stands by itself: who asks for nothing else reads one column.
 CREATE VIEW time_sample AS
 FROM other_time
+UNION ALL
+SELECT run, source, line, 'step', true, ctx_len, batch, 'step', step_ms FROM step WHERE warmup IS NOT TRUE AND ctx_len > 0 AND step_ms > 0
+UNION ALL
+SELECT run, source, line, 'step', true, ctx_len, batch, stage, ms
+FROM (
+    UNPIVOT (SELECT run, source, line, ctx_len, batch, draft_ms AS draft, topk_ms AS "top-k", build_ms AS build,
+                    compile_ms AS compile, verify_ms AS verify, walk_ms AS walk, commit_ms AS "commit"
+             FROM step WHERE warmup IS NOT TRUE AND ctx_len > 0)
+    ON draft, "top-k", build, compile, verify, walk, "commit" INTO NAME stage VALUE ms
+)
+WHERE ms > 0 AND stage <> 'step'
 UNION ALL
 SELECT run, source, line, 'decode', false, ctx_len, running, 'step', step_ms FROM decode WHERE steady AND ctx_len > 0 AND step_ms > 0;
 

@@ -13,7 +13,8 @@ import duckdb
 from specdiag import bundled, spill
 from specdiag.errors import SpecdiagError
 
-MEMORY = "256MB"  # of DuckDB; Python, Polars and the blocks that are read take as much again
+READING = "128MB"  # of DuckDB while files are read: Polars and the blocks take more then
+MEMORY = "256MB"  # of DuckDB once they are
 DISK = "16GB"  # for what does not fit; a query that wants more has more memory, or an end
 WIDER = ("1GB", "")  # what a query may have that cannot do with it; in the end, what DuckDB takes
 NAME = "specdiag"
@@ -36,7 +37,7 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
             config={
                 "python_enable_replacements": False,
                 "temp_directory": folder,
-                "memory_limit": memory or MEMORY,
+                "memory_limit": memory or READING,
                 "max_temp_directory_size": DISK,
                 **({"threads": threads} if threads else {}),
             }
@@ -46,8 +47,14 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
             f"{memory!r} is no size", "--memory", "write it as in 500MB or 2GB"
         ) from None
     _ends[db] = weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
-    _wider[db] = [] if memory else list(WIDER)
+    _wider[db] = [] if memory else [MEMORY, *WIDER]
     return db
+
+
+def have_read(db: duckdb.DuckDBPyConnection) -> None:
+    """The files are read: the database may have the memory that this took."""
+    if MEMORY in _wider[db]:
+        _widen(db)
 
 
 def patiently(db: duckdb.DuckDBPyConnection, work: Callable[[], Done]) -> Done:
@@ -59,11 +66,14 @@ def patiently(db: duckdb.DuckDBPyConnection, work: Callable[[], Done]) -> Done:
         try:
             return work()
         except duckdb.OutOfMemoryException:
-            wider = _wider.get(db)
-            if not wider:
+            if not _wider.get(db):
                 raise
-            limit = wider.pop(0)
-            db.execute(f"SET memory_limit = '{limit}'" if limit else "RESET memory_limit")
+            _widen(db)
+
+
+def _widen(db: duckdb.DuckDBPyConnection) -> None:
+    limit = _wider[db].pop(0)
+    db.execute(f"SET memory_limit = '{limit}'" if limit else "RESET memory_limit")
 
 
 def leave(db: duckdb.DuckDBPyConnection) -> None:

@@ -126,7 +126,7 @@ class Staging:
         names = {name for frame in self.frames[table] for name in frame.columns}
         selected = self._select(table, [name for name in self.columns[table] if name in names])
         if table not in self.stored:
-            self.db.execute(f"CREATE TABLE waiting.{table} AS {selected}")
+            self._patiently(f"CREATE TABLE waiting.{table} AS {selected}")
             self.stored[table] = names
         else:
             for name in sorted(names - self.stored[table]):
@@ -135,9 +135,12 @@ class Staging:
                     f"{self.columns[table][name]}"
                 )
             self.stored[table] |= names
-            self.db.execute(f"INSERT INTO waiting.{table} BY NAME {selected}")
+            self._patiently(f"INSERT INTO waiting.{table} BY NAME {selected}")
         self.frames[table] = []
         self.db.unregister(f"frame_{table}")
+
+    def _patiently(self, sql: str) -> None:
+        space.patiently(self.db, lambda: self.db.execute(sql))
 
     def _select(self, table: str, names: list[str]) -> str:
         """The columns of the frames that wait, typed."""

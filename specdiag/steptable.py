@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 import duckdb
 import polars as pl
 
+from specdiag import space
 from specdiag.shapes import Handover
 
 ALWAYS = ("run", "source", "line", "nodes", "last")
 # What steps are told apart by until their runs are known.
 HELPERS = {"number": "BIGINT", "life": "INTEGER", "arm": "VARCHAR"}
 ROWS = 122_880  # a group of rows in DuckDB: fewer are copied twice
+BYTES = 96 << 20  # of frames that wait; twice as much as usual trees of so many steps take
 # Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
 FRONT = {"depths": "0", "node_tokens": "root"}
 
@@ -43,7 +45,8 @@ class Steps:
         """Add the rows of a frame, now or with later ones."""
         if frame.height:
             self.waiting.append(frame)
-        if sum(one.height for one in self.waiting) >= ROWS:
+        rows = sum(one.height for one in self.waiting)
+        if rows >= ROWS or sum(one.estimated_size() for one in self.waiting) >= BYTES:
             self.make_room()
             self._store()
 
@@ -79,9 +82,8 @@ class Steps:
                 kept[name] = f"""CASE WHEN len({name}) = len(parents) - 1
                     THEN list_concat([{FRONT[name]}], {name}) ELSE {name} END"""
         self.db.register("frame_step", Handover(frame))
-        self.db.execute(
-            f"INSERT INTO step BY NAME SELECT {_as(kept)} FROM (SELECT {_as(read)} FROM frame_step)"
-        )
+        rows = f"SELECT {_as(kept)} FROM (SELECT {_as(read)} FROM frame_step)"
+        space.patiently(self.db, lambda: self.db.execute(f"INSERT INTO step BY NAME {rows}"))
         self.db.unregister("frame_step")
 
     def _fitting(self, one: pl.Series) -> str:

@@ -141,6 +141,7 @@ def _fill(
             part.done(one.format, one.source.size(), one.lines)
         readings.append(one)
     staging.finish()
+    space.have_read(db)
     staging.narrow("decode", *DECODED)
     staging.narrow("prefill")
     _assign(db, readings, [table for table in DATA if staging.rows[table]])

@@ -14,7 +14,6 @@ from specdiag.parser import Parsed, Parser
 from specdiag.recognition import Form
 from specdiag.source import Source
 
-TEXT = 8 << 20  # bytes of a block of lines: cut into columns it takes ten times as much
 BUNDLE = 8  # blocks that are finished together
 LEFT = 50_000  # lines that are too many for that
 WORKERS = 2  # string kernels use one core a block
@@ -50,7 +49,7 @@ def parsed(file: Source, form: Form, threads: int) -> Iterator[tuple[Stretch, Pa
     if file.records:
         found = iter([Block(file.records, 1)])
     elif chosen.format == "lines":
-        found = content.blocks(file, chosen.boundary.encode(), TEXT)
+        found = content.blocks(file, chosen.boundary.encode())
     elif form.document:
         found = _document(file)
     else:

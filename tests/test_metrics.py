@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from specdiag import stretches
+from specdiag import content
 
 START = datetime(2026, 7, 20, 9, 20, 10)
 LABELS = 'engine="0",model_name="m"'
@@ -157,7 +157,7 @@ def test_nvidia_smi_is_read_with_units_and_without(filled, units):
 def test_a_heading_counts_for_the_whole_file(filled, monkeypatch, size):
 
     whole = filled(SMI, "gpu.csv").rows("SELECT * EXCLUDE run FROM metric ORDER BY ALL")
-    monkeypatch.setattr(stretches, "TEXT", size)
+    monkeypatch.setattr(content, "BLOCK", size)
     assert filled(SMI, "gpu.csv").rows("SELECT * EXCLUDE run FROM metric ORDER BY ALL") == whole
 
 

@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, diagnosis, parser, recognition, source, store, stretches
+from specdiag import bundled, content, diagnosis, parser, recognition, source, store
 from specdiag.errors import SpecdiagError
 from specdiag.recognition import Head
 
@@ -376,7 +376,7 @@ def test_a_torn_line_is_marked_and_keeps_what_it_has(decoded):
 
 @pytest.mark.parametrize("size", [64, 300, 1000])
 def test_a_file_is_cut_into_blocks_without_a_trace(decoded, plain, monkeypatch, size):
-    monkeypatch.setattr(stretches, "TEXT", size)
+    monkeypatch.setattr(content, "BLOCK", size)
     assert decoded(log_of(LOG)) == plain
 
 

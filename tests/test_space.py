@@ -107,6 +107,15 @@ def test_tables_on_disk_hold_the_same_rows(name, definitions, on_disk, place, mo
         assert rounded(large.rows(rows)) == rounded(small.rows(rows)), table
 
 
+def test_a_few_steps_with_huge_trees_do_not_wait_in_memory(definitions, place, monkeypatch):
+    waiting = load("healthy-complete-trace.jsonl", definitions[0])
+    monkeypatch.setattr(steptable, "BYTES", 1)
+    stored = load("healthy-complete-trace.jsonl", definitions[0])
+    databases = [one.rows("SELECT current_database() AS name") for one in (waiting, stored)]
+    assert databases == [[{"name": "memory"}], [{"name": space.NAME}]]
+    assert waiting.rows("FROM step ORDER BY ALL") == stored.rows("FROM step ORDER BY ALL")
+
+
 def test_what_is_saved_from_disk_is_a_result_like_any_other(specdiag, on_disk, place, monkeypatch):
     monkeypatch.chdir(place)
     log = str(SAMPLES / "dp_imbalance.log")
@@ -173,6 +182,9 @@ def refused(db, times):
 
 def test_what_finds_too_little_memory_begins_again_with_more():
     with space.connect() as db:
+        assert space.patiently(db, refused(db, 1)) == ["122.0 MiB", "244.1 MiB"]
+    with space.connect() as db:
+        space.have_read(db)
         assert space.patiently(db, refused(db, 2))[:2] == ["244.1 MiB", "953.6 MiB"]
         with pytest.raises(duckdb.OutOfMemoryException):
             space.patiently(db, refused(db, 1))

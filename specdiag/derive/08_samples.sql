@@ -6,9 +6,6 @@ SELECT run, source, line, time, 'acceptance',
     coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, drafted_tokens
 FROM acceptance WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL
 UNION ALL
-SELECT run, source, line, time, 'step', 1, coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, nodes
-FROM step WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL AND NOT coalesce(warmup, false)
-UNION ALL
 SELECT run, source, line, time, 'request', verify_steps, commit_len, prompt_tokens, NULL, tokens_per_s, proposed_drafts
 FROM request WHERE commit_len IS NOT NULL
 UNION ALL
@@ -19,19 +16,9 @@ SELECT run, source, line, time, 'state', NULL, accept_len, NULL, NULL, tokens_pe
 FROM server_state WHERE accept_len >= 1;
 
 INSERT INTO other_time
-SELECT run, source, line, 'step', true, ctx_len, batch, stage, ms
-FROM (
-    UNPIVOT (SELECT run, source, line, ctx_len, batch, step_ms AS step, draft_ms AS draft, topk_ms AS "top-k",
-                    build_ms AS build, compile_ms AS compile, verify_ms AS verify, walk_ms AS walk,
-                    commit_ms AS "commit"
-             FROM step WHERE NOT coalesce(warmup, false))
-    ON step, draft, "top-k", build, compile, verify, walk, "commit" INTO NAME stage VALUE ms
-)
-WHERE ctx_len > 0 AND ms > 0
-UNION ALL
 SELECT run, source, line, 'step', true, ctx_len, batch, replace(key, '_ms', ''), TRY_CAST(value AS DOUBLE)
 FROM (SELECT run, source, line, ctx_len, batch, unnest(json_keys(other_ms)) AS key, other_ms
-      FROM step WHERE other_ms IS NOT NULL),
+      FROM step WHERE other_ms IS NOT NULL AND warmup IS NOT TRUE),
      LATERAL (SELECT json_extract_string(other_ms, '$."' || key || '"') AS value)
 WHERE ctx_len > 0 AND TRY_CAST(value AS DOUBLE) > 0
 UNION ALL
@@ -46,9 +33,9 @@ WHERE ctx_len > 0 AND ms > 0;
 -- A step without a time of its own takes the sum of its stages, if it has them.
 INSERT INTO other_time
 SELECT run, source, line, kind, true, any_value(ctx_len), any_value(running), 'step', sum(ms)
-FROM other_time
-WHERE (source, line) IN (
-    SELECT (source, line) FROM step WHERE NOT coalesce(step_ms > 0, false)
+FROM time_sample
+WHERE kind IN ('step', 'acceptance') AND (source, line) IN (
+    SELECT (source, line) FROM step WHERE NOT coalesce(step_ms > 0, false) AND warmup IS NOT TRUE
     UNION ALL SELECT (source, line) FROM acceptance WHERE NOT coalesce(step_ms > 0, false)
 )
 GROUP BY run, source, line, kind

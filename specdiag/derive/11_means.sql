@@ -1,21 +1,20 @@
 -- Means of the commit length.
 
+-- Rows that lie together in the order of their lines are numbered as they pass by, others sorted: each
+-- table by itself, since a window over a union would wait for all rows.
+CREATE TEMP MACRO numbered(samples) AS TABLE
+SELECT run, kind, source, line, commit_len, coalesce(steps, 1) AS weight, ctx_len, running, row_number() OVER () AS place,
+    run = lag(run) OVER () AND kind = lag(kind) OVER () AND (source < lag(source) OVER () OR (source = lag(source) OVER () AND line < lag(line) OVER ())) AS back
+FROM query_table(samples) WHERE commit_len >= 1;
+
 INSERT INTO commit_mean
 WITH text AS (
     SELECT run, 'decode' AS kind, sum(new_requests) AS texts FROM prefill WHERE new_tokens + coalesce(cached_tokens, 0) > 12 GROUP BY run
     UNION ALL
     SELECT run, 'step', count(DISTINCT request) FROM step WHERE request IS NOT NULL AND NOT coalesce(warmup, false) GROUP BY run
 ),
--- Rows that lie together in the order of their lines are numbered as they pass by, others sorted. Of
--- both tables by itself: a window over a union would wait for all rows.
 sample AS NOT MATERIALIZED (
-    SELECT run, kind, source, line, commit_len, coalesce(steps, 1) AS weight, ctx_len, running, row_number() OVER () AS place,
-        run = lag(run) OVER () AND (source < lag(source) OVER () OR (source = lag(source) OVER () AND line < lag(line) OVER ())) AS back
-    FROM decode_commit WHERE commit_len >= 1
-    UNION ALL
-    SELECT run, kind, source, line, commit_len, coalesce(steps, 1) AS weight, ctx_len, running, row_number() OVER () AS place,
-        run = lag(run) OVER () AND kind = lag(kind) OVER () AND (source < lag(source) OVER () OR (source = lag(source) OVER () AND line < lag(line) OVER ())) AS back
-    FROM other_commit WHERE commit_len >= 1
+    FROM numbered('decode_commit') UNION ALL FROM numbered('step_commit') UNION ALL FROM numbered('other_commit')
 ),
 whole AS (
     SELECT run, kind, count(*) AS rows, min(place) AS first, max(place) - min(place) + 1 = count(*) AND NOT coalesce(bool_or(back), false) AS plain,
@@ -51,3 +50,5 @@ spread AS (  -- of a weighted mean, and wider where few stretches tell it (the w
 SELECT m.run, m.kind, m.commit_len AS mean, greatest(s.error, sqrt(greatest(mean * (mean - 1), 0.01) / m.weight)),
     w.rows, m.weight, m.first_third, m.last_third, w.ctx_len, w.running, m.lines
 FROM mean m JOIN whole w USING (run, kind) LEFT JOIN spread s USING (run, kind);
+
+DROP MACRO TABLE numbered;
