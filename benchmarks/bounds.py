@@ -40,6 +40,7 @@ BOUNDS = (
     Bound("gz/analyze", "the log as .gz", "x plain", 1.35, quick=2.5),
     Bound("zst/analyze", "the log as .zst", "x plain", 1.35, quick=2.5),
     Bound("trace/DuckDB", "trace to tables, not replayed", "x read_json", 1.05),
+    Bound("replayed/DuckDB", "trace of 100 MB, read and replayed", "x read_json", 3),
     Bound("replay/seconds", "replay of 1 M steps x 32 nodes", "CPU s", 1.2, 0.6),
     Bound("replay/walk", "replay", "x a Python walk", 1 / 20),
     Bound("rules/seconds", "all rules on 10 M step rows", "s", 6.0),

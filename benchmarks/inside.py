@@ -4,7 +4,8 @@
     python -m benchmarks.inside parts FILE...
 
 `tables` reads files into the tables that rules see and prints counts and sums of them; `parts`
-analyses files. Both print as JSON what replay took, `parts` also each rule and the whole.
+analyses files. Both print as JSON what reading and replay took, `parts` also each rule and the
+whole.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from specdiag import diagnosis, replay, rule, source, store
+from specdiag import diagnosis, reading, replay, rule, source, staging, store
 
 Times = dict[str, list[float]]  # name -> wall and CPU seconds
 
@@ -44,7 +45,7 @@ def add(times: Times, name: str, start: tuple[float, float]) -> None:
 
 @contextmanager
 def timed(times: Times, module: Any, function: str, name: Callable[..., str]) -> Iterator[None]:
-    """While this lasts, every call of the module's function is timed, under the name of it."""
+    """While this lasts, every call of the module's (or class's) function is timed."""
     original = getattr(module, function)
 
     @functools.wraps(original)
@@ -82,7 +83,11 @@ def parts(names: list[str], times: Times) -> dict[str, Any]:
 
 def main(what: str, names: list[str]) -> None:
     times: Times = {}
-    with timed(times, replay, "prove", lambda *_: "replay"):
+    with (
+        timed(times, reading, "read", lambda *_: "read"),
+        timed(times, staging.Staging, "finish", lambda *_: "read"),
+        timed(times, replay, "prove", lambda *_: "replay"),
+    ):
         found = {"tables": tables, "parts": parts}[what](names, times)
     print(json.dumps(found | {"times": times}))
 

@@ -20,6 +20,7 @@ ANALYZE = (*SPECDIAG, "analyze", "--no-html")
 INSIDE = (sys.executable, "-m", "benchmarks.inside")
 PAGE = inputs.FOLDER / "page.html"
 MILLION = 1_000_000
+SHORT_TRACE = 10**8  # bytes: what reading and replaying a trace is bounded for
 
 
 @dataclass(frozen=True)
@@ -205,14 +206,37 @@ def traces(results: Results, size: int, rounds: int) -> None:
         for one in sizes
     ]
     _replayed(results, at_size(replays, MILLION), took["walk"])
+    if size >= SHORT_TRACE:
+        _short_trace(results, rounds)
     _parts(results, "trace", read)
     results.note("memory/trace", max(one.peak for one in took[f"{size} tables"]) / 1000)
 
 
+def _short_trace(results: Results, rounds: int) -> None:
+    """Reading and replay beside what read_json takes: of both no more than that, no start-up."""
+    read = inputs.trace(SHORT_TRACE)
+    (duckdb,) = (peer for peer in peers.TRACE if peer.name == "DuckDB")
+    took = in_turns(
+        {"own": (*INSIDE, "tables", *read.names), "DuckDB": duckdb.command(read.paths[0])}, rounds
+    )
+    wall, cpu = (
+        ratio(
+            [_spent(one, "read", at) + _spent(one, "replay", at) for one in took["own"]],
+            [_spent(one, "load", at) for one in took["DuckDB"]],
+        )
+        for at in (0, 1)
+    )
+    results.note("replayed/DuckDB", wall, cpu)
+
+
 def _replay(took: Took) -> tuple[float, float]:
     """Wall and CPU seconds of replay in it."""
-    wall, cpu = peers.answer(took.out).get("times", {}).get("replay", (0.0, 0.0))
-    return wall, cpu
+    return _spent(took, "replay", 0), _spent(took, "replay", 1)
+
+
+def _spent(took: Took, part: str, at: int) -> float:
+    """Seconds of a part by the wall's clock (0) or the processor's (1)."""
+    return float(peers.answer(took.out).get("times", {}).get(part, (0.0, 0.0))[at])
 
 
 def _unreplayed(took: Took, at: int) -> float:

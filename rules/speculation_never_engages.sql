@@ -36,7 +36,7 @@ WITH drafter AS (
 accepting AS (
     SELECT run FROM decode WHERE accept_len IS NOT NULL
     UNION SELECT run FROM acceptance
-    UNION SELECT run FROM request WHERE verify_steps > 0 OR accept_len > 0
+    UNION SELECT run FROM request WHERE verify_steps > 0 OR accept_len > 0 OR proposed_drafts > 0
 ),
 idle AS (SELECT run FROM drafter WHERE run NOT IN (FROM accepting)),
 work AS (

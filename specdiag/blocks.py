@@ -43,9 +43,7 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
         unknown = labelled.drop_nulls("label").filter(~pl.col("label").is_in(known))
         for (label,) in unknown.select("label").iter_rows():
             parsed.unread[event.table, label] += 1
-        if event.starts:
-            parsed.starts += rows.get_column("line").to_list()
-        parsed.add(event.table, rows)
+        parsed.rows(event, rows)
     return rest.select(frame.columns)
 
 
@@ -97,9 +95,8 @@ def _cells(event: Event, titles: list[str], rows: pl.DataFrame, parsed: Parsed) 
             # Beside a number only its unit may stand: a serial number or a bus address is none.
             cast(cell[title].str.extract(rf"^{NUMBER}(?: ?[A-Za-z%/]+)?$", 1), "float")
             .alias("value"),
-            *(pl.lit(value).alias(column) for column, value in event.constants.items()),
         )  # fmt: skip
-        parsed.add(event.table, values.drop_nulls("value"))
+        parsed.rows(event, values.drop_nulls("value"))
 
 
 def heading(parser: Parser, head: list[str]) -> str:

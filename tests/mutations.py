@@ -450,6 +450,13 @@ deadly(
     "Exception: Capture cuda graph failed: The size of tensor a (24) must match the size of tensor b (16) at non-singleton dimension 0",
 )
 
+DRAFT_DECODING = (
+    "decode: failed to find a memory slot for batch of size 40",
+    "llama_decode: failed to decode, ret = 1",
+    "process: llama_decode(ctx_dft) failed rc=1 (n_tokens=40, ubatch_pos[0]=4096)",
+    "srv  update_slots: failed to process speculative batch",
+)
+
 # Lives that end ------------------------------------------------------------------------------------
 
 deadly(
@@ -474,6 +481,18 @@ deadly(
     '  File "/opt/venv/lib/python3.12/site-packages/sglang/srt/layers/logits_processor.py", line 518, in _get_logits',
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB. GPU 0 has a total capacity of 79.11 GiB of which 402.00 MiB is free.",
 )  # fmt: skip
+
+
+@operator("batches of the drafter fail", 0, 5, on="llamacpp 9950", whole=True)
+def draft_decode_fails(one: Server, amount: float) -> Files:
+    lines, left = [], int(amount)
+    for line in log(one)["server.log"].splitlines():
+        lines.append(line)
+        if left and "slot launch_slot_" in line:
+            left -= 1
+            begin = line.partition(" I ")[0] + " E "
+            lines += [begin + text for text in DRAFT_DECODING]
+    return {"server.log": "\n".join(lines) + "\n"}
 
 
 @operator("seconds without a step while requests run", 0, 600, whole=True)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import duckdb
 
@@ -15,13 +16,15 @@ COLUMNS = {
 NAMES = ("steps", "context", "drafts", "verify", "nodes", "tokens")
 db = duckdb.connect()
 columns = ", ".join(f"{name}: '{type}'" for name, type in COLUMNS.items())
+start = time.perf_counter(), time.process_time()
 db.execute(
     "CREATE TABLE trace AS FROM read_json(?, format = 'newline_delimited', "
     f"columns = {{{columns}}})",
     [sys.argv[1]],
 )
+loaded = time.perf_counter() - start[0], time.process_time() - start[1]
 row = db.execute(
     """SELECT count(*), sum(ctx_len)::BIGINT, sum(accepted_drafts)::BIGINT, sum(verify_ms),
         sum(len(parents))::BIGINT, sum(list_sum(node_tokens))::BIGINT FROM trace"""
 ).fetchone()
-print(json.dumps(dict(zip(NAMES, row or (), strict=True))))
+print(json.dumps(dict(zip(NAMES, row or (), strict=True)) | {"times": {"load": loaded}}))

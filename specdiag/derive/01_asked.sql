@@ -7,6 +7,14 @@ WITH argument AS (
     SELECT run, key, arg_max(value, line) AS value
     FROM config WHERE value NOT IN ('None', 'null', '') GROUP BY run, key
 ),
+-- llama.cpp's arguments are its command line; a draft model without a type is drafted with as it is.
+commanded AS (
+    SELECT run, regexp_extract(detail, '--spec-type[ =]+(?:draft-)?([a-z0-9]+)', 1) AS type, regexp_matches(detail, ' (?:-md|--model-draft|--spec-draft-model)[ =]') AS drafts
+    FROM event WHERE kind = 'arguments' AND detail LIKE '%llama%'
+),
+drafting AS (
+    SELECT run, any_value(CASE WHEN type NOT IN ('', 'simple', 'draft') THEN upper(type) WHEN drafts OR type <> '' THEN 'DRAFT_MODEL' END) AS algorithm FROM commanded GROUP BY run
+),
 hint AS (
     SELECT run, 'draft_tokens' AS what, max("after") AS value FROM event
     WHERE kind = 'draft_tokens' AND "after" IS NOT NULL GROUP BY run
@@ -21,7 +29,7 @@ hint AS (
 SELECT
     run,
     bool_or(a.key IS NOT NULL) AS configured,
-    max(upper(a.value)) FILTER (a.key IN ('speculative_algorithm', 'method', 'algorithm')) AS algorithm,
+    coalesce(max(upper(a.value)) FILTER (a.key IN ('speculative_algorithm', 'method', 'algorithm')), any_value(d.algorithm)) AS algorithm,
     bool_or(a.key SIMILAR TO '.*(shadow_linear|shadow-linear).*' AND a.value ILIKE 'true') AS shadow,
     bool_or(a.key SIMILAR TO '.*(ddtree|tree).*' AND a.key LIKE 'spec%' AND a.value NOT ILIKE 'false') AS tree_flag,
     max(a.value) FILTER (a.key IN ('model_path', 'model', 'target')) AS model,
@@ -41,4 +49,5 @@ SELECT
 FROM (SELECT DISTINCT run FROM part)
 LEFT JOIN argument a USING (run)
 LEFT JOIN hint h USING (run)
+LEFT JOIN drafting d USING (run)
 GROUP BY run;

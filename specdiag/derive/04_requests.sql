@@ -1,14 +1,28 @@
 -- Requests.
 
--- The first token comes from prefill, not from a step. OpenAI-style answers have their text in the
--- first of several choices, read here as JSON.
+-- The first token comes from prefill, not from a step. Where steps are not counted, each has made one
+-- token that was no draft; a server that drafts now and then has other steps as well, and they would
+-- hide what its drafts are worth. llama.cpp says of a request what was accepted in a line behind it.
+-- OpenAI-style answers have their text in the first of several choices, read here as JSON.
 INSERT INTO request BY NAME
-SELECT p.run, r.* EXCLUDE (number, life, arm)
+WITH told AS (FROM raw.acceptance WHERE requests = 1 AND commit_len IS NULL AND accepted_tokens IS NOT NULL),
+behind AS (
+    SELECT r.source, r.line, t.accepted_tokens, t.drafted_tokens
+    FROM told t ASOF JOIN raw.request r ON r.source = t.source AND r.line < t.line
+    QUALIFY row_number() OVER (PARTITION BY r.source, r.line ORDER BY t.line) = 1
+),
+counted AS (
+    SELECT r.* REPLACE (coalesce(correct_drafts, accepted_tokens) AS correct_drafts, coalesce(proposed_drafts, drafted_tokens) AS proposed_drafts),
+        completion_tokens - 1 - coalesce(correct_drafts, accepted_tokens) AS plain_steps
+    FROM raw.request r LEFT JOIN behind b ON b.source = r.source AND b.line = r.line
+)
+SELECT p.run, r.* EXCLUDE (number, life, arm, plain_steps)
 REPLACE (
-    CASE WHEN r.verify_steps > 0 AND r.completion_tokens > 0
-         THEN (r.completion_tokens - 1) / r.verify_steps END AS commit_len,
+    CASE WHEN r.verify_steps > 0 AND r.completion_tokens > 0 THEN (r.completion_tokens - 1) / r.verify_steps
+         WHEN r.verify_steps IS NULL AND r.plain_steps > 0 AND r.proposed_drafts >= r.plain_steps THEN (r.completion_tokens - 1) / r.plain_steps
+    END AS commit_len,
     CASE WHEN length(r.prompt) > 500 THEN r.prompt[:400] || ' ' || md5(r.prompt) ELSE r.prompt END AS prompt,
     CASE WHEN r.text LIKE '[{%' AND json_exists(TRY_CAST(r.text AS JSON), '$[0].index')
          THEN coalesce(json_extract_string(r.text, '$[0].message.content'), json_extract_string(r.text, '$[0].text')) ELSE r.text END[:8000] AS text
 )
-FROM raw.request r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = coalesce(r.arm, '');
+FROM counted r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = coalesce(r.arm, '');

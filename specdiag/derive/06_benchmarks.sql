@@ -1,13 +1,14 @@
 -- Benchmarks.
 
--- Where nothing speculates, clients write -1, 0 or 1 for the accept length.
+-- Where nothing speculates, clients write -1 or 0 for the accept length, and some of them 1.
 UPDATE benchmark SET
     accept_len = CASE
-        WHEN accept_len > 0 AND NOT coalesce(draft_tokens = 0, false) THEN accept_len
+        WHEN accept_len > 0 AND NOT coalesce(draft_tokens = 0, false) AND NOT coalesce(one_is_none AND accept_len = 1, false) THEN accept_len
         WHEN accept_len IS NULL AND draft_tokens > 0 THEN request_tokens_per_s * step_ms / 1000  -- how such a client made the rate
     END,
     algorithm = CASE WHEN draft_tokens = 0 THEN 'NONE' ELSE algorithm END,
     tokens_per_s = coalesce(tokens_per_s, request_tokens_per_s * max_concurrency),
+    output_tokens = coalesce(output_tokens, round(duration_s * tokens_per_s)),
     step_ms = coalesce(step_ms, 1000 * step_s),
     mean_e2e_ms = coalesce(mean_e2e_ms, 1000 * mean_e2e_s), median_e2e_ms = coalesce(median_e2e_ms, 1000 * median_e2e_s);
 

@@ -60,7 +60,7 @@ measured AS (
     FROM benchmark GROUP BY run
 ),
 answered AS (
-    SELECT run, bool_or(verify_steps > 0) AS speculates FROM request GROUP BY run
+    SELECT run, bool_or(verify_steps > 0 OR proposed_drafts > 0) AS speculates FROM request GROUP BY run
 ),
 versioned AS (  -- the engine's own, as its arguments or its start-up say it, else a client's word
     SELECT run, max_by(version, (told, version)) AS version FROM (

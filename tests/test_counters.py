@@ -1,0 +1,99 @@
+"""Commit lengths where a server or a client counts something else, or counts nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def requests(tmp_path, load):
+    """The requests of a file with that text: (completion tokens, accepted, proposed, C)."""
+
+    def read(text, name="server.log"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return (
+            load(path)
+            .db.execute(
+                """SELECT completion_tokens, correct_drafts, proposed_drafts, round(commit_len, 3)
+               FROM request ORDER BY line"""
+            )
+            .fetchall()
+        )
+
+    return read
+
+
+def timing(tokens, accepted=None, proposed=None, more=""):
+    """What llama-server says at the end of a request."""
+    said = f"       eval time =    4000.00 ms /   {tokens} tokens (   20.00 ms per token,    50.00 tokens per second)\n"
+    said += f"      total time =    4100.00 ms /   {tokens + 9} tokens\n"
+    if accepted is not None:
+        said += f"draft acceptance rate = {accepted / proposed:.5f} ({accepted:5} accepted / {proposed:5} generated){more}\n"
+    return said
+
+
+@pytest.mark.parametrize(
+    ("tokens", "accepted", "proposed", "commit_len"),
+    [
+        (201, 100, 150, 2.0),  # 100 steps of two tokens, and the first token
+        (101, 0, 400, 1.0),  # drafted and never accepted
+        (101, 50, 49, None),  # fewer drafts than steps: what each is worth is not known
+        (51, 50, 60, None),  # more accepted than there is room for
+    ],
+)
+def test_llamacpp_counts_drafts_and_not_steps(requests, tokens, accepted, proposed, commit_len):
+    assert requests(timing(tokens, accepted, proposed)) == [
+        (tokens, accepted, proposed, commit_len)
+    ]
+
+
+def test_counts_belong_to_the_request_before_them(requests):
+    log = timing(201, 100, 150) + timing(50) + timing(101, 0, 400)
+    assert requests(log) == [(201, 100, 150, 2.0), (50, None, None, None), (101, 0, 400, 1.0)]
+
+
+def test_a_mean_that_llamacpp_gives_itself_is_not_counted_again(requests):
+    mean = ", mean acceptance length =  2.60, acceptance rate per position = (0.9, 0.7)"
+    assert requests(timing(201, 100, 150, mean)) == [(201, None, None, None)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_timings_of_a_response_are_read_wherever_a_client_puts_them(requests, inside):
+    timings = {
+        "prompt_n": 9, "predicted_n": 201, "predicted_ms": 3000.0, "draft_n": 150,
+        "draft_n_accepted": 100,
+    }  # fmt: skip
+    answer = {"id": "chatcmpl-1", "usage": {"completion_tokens": 201}, "timings": timings}
+    record = {"prompt": "Say x", "response": answer} if inside else answer
+    assert requests(json.dumps(record), "answers.jsonl") == [(201, 100, 150, 2.0)]
+
+
+@pytest.fixture
+def rules(tmp_path, diagnose):
+    """The rules that a printed result breaks."""
+
+    def rules(text):
+        path = tmp_path / "result.txt"
+        path.write_text(text, encoding="utf-8")
+        return [one.rule.name for one in diagnose(path).findings]
+
+    return rules
+
+
+RESULT = "Latency: 100.000 s\nOutput throughput: 900.000 token/s\nAccept length: {:.3f}\n"
+
+
+def test_a_question_benchmark_prints_one_where_nothing_speculates(rules):
+    assert rules(RESULT.format(1)) == []
+
+
+def test_a_question_benchmark_shows_a_drafter_that_is_never_accepted(rules):
+    assert rules(RESULT.format(1.04)) == ["draft_never_accepted"]
+
+
+def test_results_one_after_the_other_are_runs_of_their_own(rules):
+    text = "python3 run_humaneval.py\n" + RESULT.format(3.2) + "\n" + RESULT.format(1.04)
+    assert rules(text) == ["draft_never_accepted"]
