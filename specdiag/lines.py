@@ -51,15 +51,15 @@ class Begun:
     line: int
 
 
-def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
+def read(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Parsed:
     """All rows of a block of lines; see `parser.Parsed`."""
-    return finish(parser, [begin(parser, data, line, wrapper)])
+    return finish(parser, [begin(parser, data, line, wrapper, inside)])
 
 
-def begin(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Begun:
+def begin(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Begun:
     """Read what is frequent."""
     parsed = Parsed()
-    left = raw.split(data, line, wrapper)
+    left = raw.split(data, line, wrapper, inside)
     count = left.height
     for event in parser.events:
         if cuts.serves(event):

@@ -264,7 +264,7 @@ def _patterns(parser: Parser) -> list[str]:
     return found
 
 
-def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
+def read(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Parsed:
     """The rows of a block of whole lines, the first of which has number `line`."""
     if parser.format == "json":
         from specdiag import records
@@ -276,4 +276,4 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
         return timeline.read(parser, [data])
     from specdiag import lines
 
-    return lines.read(parser, data, line, wrapper)
+    return lines.read(parser, data, line, wrapper, inside)

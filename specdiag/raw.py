@@ -6,8 +6,9 @@ import io
 
 import polars as pl
 
+from specdiag import envelope
+
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
-DOCKER = b'{"log":"'
 
 
 def text_of(data: bytes, line: int) -> pl.DataFrame:
@@ -15,8 +16,11 @@ def text_of(data: bytes, line: int) -> pl.DataFrame:
     return clean(split(data, line))
 
 
-def split(data: bytes, line: int, wrapper: str = "") -> pl.DataFrame:
-    """(line, text) of all lines, the first of which has number `line`, out of their wrappers."""
+def split(data: bytes, line: int, wrapper: str = "", inside: str = "") -> pl.DataFrame:
+    """(line, text) of all lines, the first of which has number `line`, out of their wrappers.
+
+    `inside` is the path of the lines in records.
+    """
     if b"\0" in data:
         data = data.replace(b"\0", b"")
     try:
@@ -28,8 +32,8 @@ def split(data: bytes, line: int, wrapper: str = "") -> pl.DataFrame:
     text = pl.col("text")
     if line == 1:
         frame = frame.with_columns(text.str.strip_prefix("\ufeff"))
-    if data.startswith(DOCKER):
-        frame = frame.with_columns(_undocked(text).fill_null("").alias("text"))
+    if inside:
+        frame = envelope.opened(frame, inside)
     if wrapper:
         frame = frame.with_columns(text.str.replace(wrapper, ""))
     return frame
@@ -52,16 +56,3 @@ def _where(frame: pl.DataFrame, mask: pl.Expr, then: pl.Expr) -> pl.DataFrame:
     if not few.height:
         return frame
     return pl.concat([rest, few.with_columns(then)]).drop("_").sort("line", maintain_order=True)
-
-
-def unwrapped(head: bytes) -> bytes:
-    """The head of a docker json-file log as its records; any other head as it is."""
-    found = head.split(b"\n")
-    if not found[0].startswith(DOCKER):
-        return head
-    frame = pl.DataFrame({"text": [line.decode("utf-8", "replace") for line in found if line]})
-    return "\n".join(frame.select(_undocked(pl.col("text"))).to_series().drop_nulls()).encode()
-
-
-def _undocked(text: pl.Expr) -> pl.Expr:
-    return text.str.json_path_match("$.log").str.strip_chars_end("\r\n")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from specdiag import content, pickles, raw, recognition, records, reference, stretches
+from specdiag import content, pickles, recognition, records, reference, stretches
 from specdiag import source as sources
 from specdiag.cache import Cache, Kept, Writer
 from specdiag.parser import Parsed, Parser
@@ -116,9 +116,8 @@ def _recognise(file: Source, parsers: list[Parser]) -> Form | None:
             "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
         )
         return None
-    start = Head(raw.unwrapped(head))
-    chosen, all_best = recognition.choose(parsers, start)
-    if chosen is None:
+    form, all_best = recognition.look(parsers, head)
+    if form is None:
         file.warn(
             "no parser knows this file",
             "see what is known with `specdiag parsers`; more with --parsers",
@@ -126,10 +125,10 @@ def _recognise(file: Source, parsers: list[Parser]) -> Form | None:
     elif len(all_best) > 1:
         names = " and ".join(one.name for one in all_best)
         file.warn(
-            f"{names} both claim this file; it is read as {chosen.name}",
+            f"{names} both claim this file; it is read as {form.parser.name}",
             "make `recognise` of one of them narrower",
         )
-    return start.form(chosen) if chosen else None
+    return form
 
 
 def _is_binary(head: bytes) -> bool:

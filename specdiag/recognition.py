@@ -9,7 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
-from specdiag import blocks, document
+from specdiag import blocks, document, envelope
 from specdiag.parser import Parser
 
 LINES = 2000  # that are looked at
@@ -21,6 +21,7 @@ class Form:
     """How a file is read."""
 
     parser: Parser
+    inside: str = ""  # where the lines stand in the records that a collector makes of them
     wrapper: str = ""  # what a collector puts in front of each line, a pattern
     heading: str = ""  # of the table that later blocks go on with
     document: bool = False  # one JSON value, and not one a line
@@ -31,12 +32,23 @@ class Head:
 
     def __init__(self, data: bytes) -> None:
         self.lines = data.decode("utf-8", "replace").splitlines()[:LINES]
+        self.inside = ""
+
+    def opened(self) -> Head | None:
+        """The lines that stand in the records of these, if they do."""
+        path = envelope.of(self.lines)
+        if not path:
+            return None
+        head = Head(b"")
+        head.inside = path
+        head.lines = envelope.opened(pl.DataFrame({"text": self.lines}), path)["text"].to_list()
+        return head
 
     def form(self, parser: Parser) -> Form:
         """How a file that begins like this is read by a parser."""
         start = "\n".join(self.lines[:3]).encode()
         return Form(
-            parser, self._wrapper(parser), blocks.heading(parser, self.lines),
+            parser, self.inside, self._wrapper(parser), blocks.heading(parser, self.lines),
             parser.format != "lines" and document.is_document(start),
         )  # fmt: skip
 
@@ -89,6 +101,22 @@ def _has_key(text: str, keys: set[str], path: str) -> bool:
     if key not in keys:
         return False
     return not value or bool(re.search(rf'"{re.escape(key)}"\s*:\s*"?{re.escape(value)}\b', text))
+
+
+def look(parsers: list[Parser], data: bytes) -> tuple[Form | None, list[Parser]]:
+    """How a file that begins like this is read, and all parsers that claim it just as much.
+
+    Records are records first: only where no parser knows most of them, they may hold a log.
+    """
+    head = Head(data)
+    chosen, best = choose(parsers, head)
+    known = chosen and chosen.format != "lines" and 2 * head.claims(chosen)[0] > len(head.lines)
+    opened = None if known else head.opened()
+    if opened:
+        inner, inner_best = choose([one for one in parsers if one.format == "lines"], opened)
+        if inner:
+            return opened.form(inner), inner_best
+    return (head.form(chosen) if chosen else None), best
 
 
 def choose(parsers: list[Parser], head: Head) -> tuple[Parser | None, list[Parser]]:

@@ -57,13 +57,13 @@ def parsed(file: Source, form: Form, threads: int) -> Iterator[tuple[Stretch, Pa
     heading = form.heading.encode()
 
     def begin(block: Block) -> lines.Begun:
-        return lines.begin(chosen, block.data, block.line, form.wrapper)
+        return lines.begin(chosen, block.data, block.line, form.wrapper, form.inside)
 
     def whole(block: Block) -> Parsed:
         data, line = block.data, block.line
         if heading and line > 1:
             data, line = heading + b"\n" + data, line - 1
-        return parser.read(chosen, data, line, form.wrapper)
+        return parser.read(chosen, data, line, form.wrapper, form.inside)
 
     pool = ThreadPoolExecutor(threads)
     try:

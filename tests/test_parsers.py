@@ -233,6 +233,16 @@ WRAPPERS = {
     "colour": "\x1b[32m{}\x1b[0m",
     "indented": "    {}",
 }
+
+
+def exported(text, **record):
+    """Every line as the record that a collector makes of it."""
+    form = json.dumps(record)
+    return "".join(
+        form.replace("{}", json.dumps(line)[1:-1]) + "\n" for line in text.splitlines()
+    ).encode()
+
+
 ENCODINGS = {
     "crlf": lambda text: text.replace("\n", "\r\n").encode(),
     "bom": lambda text: b"\xef\xbb\xbf" + text.encode(),
@@ -244,10 +254,14 @@ ENCODINGS = {
     "no last line end": lambda text: text.rstrip("\n").encode(),
     "empty lines": lambda text: text.replace("\n", "\n\n").encode(),
     "zero bytes": lambda text: b"\0" * 64 + text.encode(),
-    "docker json-file": lambda text: "".join(
-        json.dumps({"log": line + "\n", "stream": "stdout", "time": "2026-03-14T10:21:07Z"}, separators=(",", ":"))
-        + "\n" for line in text.splitlines()
-    ).encode(),
+    "docker json-file": lambda text: exported(text, log="{}\n", stream="stdout", time="2026-03-14T10:21:07Z"),
+    "fluent bit": lambda text: exported(text, stream="stderr", log="{}\n", kubernetes={"pod_name": "a"}),
+    "cloud logging": lambda text: exported(text, insertId="x", resource={"type": "pod"}, textPayload="{}"),
+    "cloud logging of a logger": lambda text: exported(text, jsonPayload={"message": "{}", "level": "info"}),
+    "journald json": lambda text: exported(text, __CURSOR="s=1", MESSAGE="{}", _PID="4711"),
+    "a logger's json": lambda text: exported(text, level="info", message="{}"),
+    "elastic": lambda text: exported(text, **{"@timestamp": "2026-03-14T10:21:07Z", "@message": "{}"}),
+    "several lines a record": lambda text: (json.dumps({"message": text}) + "\n").encode(),
 }  # fmt: skip
 QUERY = "SELECT * EXCLUDE (run, source, line) FROM decode WHERE source = ? ORDER BY tokens, time"
 
@@ -269,6 +283,12 @@ VARIANTS = {
     **{f"vllm {name}": log_of(VLLM, wrapper).encode() for name, wrapper in WRAPPERS.items()},
     **{f"encoded {name}": encode(log_of(LOG)) for name, encode in ENCODINGS.items()},
 }
+
+
+def test_records_that_a_format_knows_are_not_opened():
+    record = {"message": DECODE, "id": "c1", "usage": {"prompt_tokens": 9, "completion_tokens": 7}}
+    form, _ = recognition.look(PARSERS, (json.dumps(record) + "\n").encode() * 3)
+    assert (form.parser.name, form.inside) == ("requests", "")
 
 
 def read_all(folder, logs, parsers=PARSERS):
