@@ -17,6 +17,8 @@ The header:
 
     title, tells     what it shows, and how to read it
     place            order on the page
+    needs            tables, each maybe with a WHERE: without a row in one of them there is nothing
+                     to draw, and the query is not asked
     x                { title, scale }: scale is linear (default), log, time or category
     y                the same; or rows = { part = { title, scale } } for several above each other
     draw, stack      what rows are if they do not say; whether bars stand on each other
@@ -103,6 +105,7 @@ class Sketch:
     draw: str = "point"
     stack: bool = False
     ordered: bool = False
+    needs: tuple[str, ...] = ()
 
 
 def sketches() -> list[Sketch]:
@@ -116,7 +119,8 @@ def _load(path: Path) -> Sketch:
     data = bundled.header(sql)
     rows = data.pop("rows", None) or {"": data.pop("y")}
     parts = {name: Axis(**axis) for name, axis in rows.items()}
-    return Sketch(path.stem, sql, x=Axis(**data.pop("x")), parts=parts, **data)
+    return Sketch(path.stem, sql, x=Axis(**data.pop("x")), parts=parts,
+                  needs=tuple(data.pop("needs", ())), **data)  # fmt: skip
 
 
 def draw_all(
@@ -200,6 +204,9 @@ def draw(
 
 def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> bool:
     """Table picture: the rows of the sketch that can be drawn, with all columns; if it has any."""
+    known = " OR ".join(f"EXISTS (FROM {rows})" for rows in sketch.needs)
+    if known and not db.execute(f"SELECT {known}").fetchall()[0][0]:
+        return False
     db.execute(f"CREATE OR REPLACE TEMP TABLE sketch AS {sketch.sql}")
     if not db.execute("FROM sketch LIMIT 1").fetchall():
         return False

@@ -10,9 +10,9 @@ from typing import Any
 
 import duckdb
 
-MOST = 4000  # points of a series
-FEWEST = 60  # points that a series has room for however many there are
-PICTURE = 12_000  # points of a picture, all series together
+MOST = 2000  # points of a series: two for every pixel of a picture, and more to look closer
+FEWEST = 30  # points that a series has room for however many there are
+PICTURE = 6000  # points of a picture, all series together
 MOST_SERIES = PICTURE // FEWEST
 
 KINDS = ("point", "line", "bar", "mark", "level", "shade")

@@ -62,6 +62,7 @@ def everything(load):
 
 @pytest.mark.parametrize("sketch", sketches(), ids=lambda one: one.name)
 def test_a_sample_log_draws_every_picture(everything, sketch):
+    everything.db.execute("CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run")
     found = everything.db.execute(
         f"SELECT DISTINCT run FROM ({sketch.sql}) ORDER BY run"
     ).fetchall()

@@ -55,7 +55,10 @@ _CHOSEN = """
 CREATE OR REPLACE TEMP TABLE chosen AS
 SELECT id FROM (
     SELECT id, sum(rows + $head) OVER (ORDER BY class, place, run, id) AS total
-    FROM (FROM explored WHERE rows + $head <= $most ORDER BY class, place, run, id LIMIT $most)
+    FROM (
+        FROM explored WHERE rows + $head <= $most
+        ORDER BY class, place, run, id LIMIT $most // $head
+    )
 ) WHERE total <= $most
 """
 _COUNTS = """
@@ -67,10 +70,13 @@ SELECT run AS name, count(*) AS steps, count(c.id) AS shown,
 FROM explored e LEFT JOIN chosen c USING (id) GROUP BY run ORDER BY run
 """
 _STEPS = """
-SELECT s.* REPLACE (e.number AS step), e.id, e.leaves, f.path
-FROM chosen JOIN explored e USING (id) JOIN step s ON s.rowid = e.id
-    LEFT JOIN source f USING (source)
-ORDER BY s.run, min(e.id) OVER (PARTITION BY s.run, s.request), e.number, e.id
+WITH placed AS (
+    SELECT e.*, min(id) OVER (PARTITION BY run, request) AS first
+    FROM chosen JOIN explored e USING (id)
+)
+SELECT s.* REPLACE (p.number AS step), p.id, p.leaves, f.path
+FROM placed p JOIN step s ON s.rowid = p.id LEFT JOIN source f USING (source)
+ORDER BY p.run, p.first, p.number, p.id
 """
 _WRONG = """
 SELECT s.rowid AS id, identity, field, entry, expected, observed
@@ -171,7 +177,7 @@ def build(
         row["name"] = visible(row["name"], NAME)
     first = min(range(len(steps)), key=lambda n: (not steps[n]["wrong"], not steps[n]["leaves"], n))
     lines = drawing.draw(rows[first], tokens)
-    maps = heat.maps(store)
+    maps, more = heat.maps(store, HEATS)
     return Explorer(
         {
             "first": first, "runs": runs, "requests": list(pack.requests),
@@ -180,7 +186,7 @@ def build(
         },
         told, _where(steps[first]),
         Markup("\n".join(str(escape(visible(line, filters.LONGEST))) for line in lines)),
-        maps[:HEATS], [one.run for one in maps[HEATS:]],
+        maps, more,
     )  # fmt: skip
 
 
@@ -251,7 +257,11 @@ def _rounded(value: Any) -> float | None:
 
 
 def _listed(values: Sequence[Any]) -> list[Any]:
-    return [_rounded(one) if isinstance(one, float) else _exact(one) for one in values]
+    return [
+        one if type(one) is int and -EXACT < one < EXACT  # almost all are
+        else _rounded(one) if isinstance(one, float) else _exact(one)
+        for one in values
+    ]  # fmt: skip
 
 
 def _column(values: Sequence[Any]) -> list[Any] | None:

@@ -17,7 +17,7 @@ from specdiag.store import Store
 
 ROWS = 24  # of a series in the table; a longer one is told in as many stretches
 PANELS = 2  # of a kind that are shown before the rest is folded
-TABLE = 240  # rows of a table
+TABLE = 120  # rows of a table
 
 
 def pictures(
@@ -152,7 +152,7 @@ def rows(one: Figure, dressed: Sequence[Dressed]) -> list[list[str]]:
             ]
         else:
             found += _stretches(one, each, name, most)
-    return found[: 2 * TABLE]
+    return found[: 3 * TABLE]
 
 
 def _value(each: Dressed, n: int) -> str:
