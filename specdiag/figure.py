@@ -41,13 +41,15 @@ from typing import Any
 import duckdb
 
 from specdiag import bundled, space, stops
+from specdiag.runs import in_order
 from specdiag.series import DATA, KINDS, MOST_SERIES, Group, Series, series, table
 from specdiag.store import Store
 from specdiag.whatif import tables as whatif
 
 __all__ = ["Axis", "Figure", "Series", "Sketch", "draw", "draw_all", "prepare", "sketches"]
 
-RUNS = 24  # runs of a picture
+RUNS = 24  # runs of a picture, where there are no more
+FEW = 8  # where there are: as many as are told apart by their colour
 PANELS = 6  # pictures of a kind
 
 _CITED = ("finding", "rule", "title", "severity", "run", "source", "line")
@@ -150,9 +152,10 @@ def draw(
     db: duckdb.DuckDBPyConnection, sketch: Sketch, order: Sequence[str], share: float = 1.0
 ) -> list[Figure]:
     """The pictures of a sketch: one a panel, none where there is nothing to show."""
+    foremost = list(order[: RUNS if len(order) <= RUNS else FEW])
     db.execute(
         "CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run WHERE list_contains(?, run)",
-        [list(order[:RUNS])],
+        [foremost],
     )
     if not _collect(db, sketch):
         return []
@@ -173,7 +176,7 @@ def draw(
         (name for name, groups in panels.items() if any(one.draw in DATA for one in groups)),
         key=lambda name: (min(map(interest, panels[name])), name),
     )
-    kept = {*order[:RUNS], None}
+    kept = {*foremost, None}
     chosen: dict[str, list[Group]] = {}
     for name in names[:PANELS]:
         groups = sorted(
@@ -195,7 +198,8 @@ def draw(
                    if any(one.part == part and one.draw in DATA for one in groups)},
             stack=sketch.stack, series=[made[one] for one in groups], sql=sketch.sql,
             kind=sketch.name, panel=name,
-            left_out=sorted({one.run for one in panels[name] if one not in made and one.run})
+            left_out=sorted({one.run for one in panels[name] if one not in made and one.run},
+                            key=in_order)
             + ([other for other in names if other not in chosen] if nth == 0 else []),
         )
         for nth, (name, groups) in enumerate(chosen.items())

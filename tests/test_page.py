@@ -117,6 +117,46 @@ def test_a_page_never_outgrows_its_cap(founding, page, monkeypatch):
     assert "Accepted depth contradicts commit length" in small
 
 
+def life(number: int, sick: bool) -> str:
+    """A short life of a server, which contradicts itself if it is sick."""
+    lines = [
+        "server_args=ServerArgs(model_path='m', speculative_algorithm='DDTREE', log_level='info')",
+        "The server is fired up and ready to roll!",
+    ]
+    commit = 2.0 if sick else 8.0
+    for n in range(3):
+        lines += [
+            "Decode batch. #running-req: 1, #token: 900, token usage: 0.10, "
+            f"accept len: {commit:.2f}, cuda graph: True, gen throughput (token/s): 100.00, "
+            "#queue-req: 0",
+            f"DDTREE metrics: avg_accepted_depth=7.00 avg_accepted_drafts={commit - 1:.2f} "
+            f"avg_commit_len={commit:.2f} avg_tree_size=7.00 budget=7 top_k=1 ctx_len=467 "
+            f"rounds={80 * (n + 1)}",
+        ]
+    minute = f"2026-03-{1 + number // 1440:02} {number // 60 % 24:02}:{number % 60:02}"
+    return "".join(f"[{minute}:{n:02}] {line}\n" for n, line in enumerate(lines))
+
+
+def test_a_page_of_a_thousand_runs_is_small_and_names_every_one(tmp_path):
+    path = tmp_path / "server.log"
+    path.write_text("".join(life(number, sick=number % 3 == 0) for number in range(1000)))
+    parsers, rules, _ = diagnosis.definitions([], [])
+    found, store = diagnosis.analyze(source.find([str(path)]), parsers, rules, {})
+    sick = {one.run for one in found.findings}
+    assert len(found.runs) == 1000 and len(sick) > 300
+    page = html.render(found, store)
+    assert len(page.encode()) <= 1_400_000
+    assert whole(page) == as_json.render(found)
+    table = page[page.index('id="runs"') : page.index('id="findings"')]
+    named = set(re.findall(r"server(?:#\d+)?(?=[<,])", table))
+    assert named == {run.name for run in found.runs}
+    cards = page[page.index('id="findings"') : page.index('id="pictures"')]
+    assert sick <= set(re.findall(r"server(?:#\d+)?(?=[<,])", cards))
+    assert "critical</span> 234 runs" in re.sub(r" +", " ", table)
+    rows = re.findall(r'<th scope="row">(server(?:#\d+)?)<', table)
+    assert len(rows) == 100 and set(rows) <= sick
+
+
 def test_without_tables_there_are_no_pictures_and_it_is_said(founding, page):
     told = "it has no pictures"
     bare = html.render(founding[0])

@@ -33,8 +33,8 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "prose": _prose, "every": _every, "figure": text.figure, "named": text.named,
         "things": text.count, "severities": text.severities, "by_file": _by_file,
-        "compact": _compact, "share": text.share, "drawn": _drawn, "code": code, "sides": sides.sides,
-        "acceptance": text.acceptance,
+        "compact": _compact, "share": text.share, "drawn": _drawn, "code": code,
+        "sides": sides.sides, "acceptance": text.acceptance,
     }  # fmt: skip
     made.globals["quoted"] = partial(quote.line, limit=LONGEST)
     made.globals["commands"] = _commands

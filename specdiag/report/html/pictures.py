@@ -17,7 +17,7 @@ from specdiag.store import Store
 
 ROWS = 24  # of a series in the table; a longer one is told in as many stretches
 PANELS = 2  # of a kind that are shown before the rest is folded
-TABLE = 120  # rows of a table
+TABLE = 160  # rows of a table
 
 
 def pictures(
@@ -106,7 +106,9 @@ def _notes(one: Figure, dressed: Sequence[Dressed]) -> list[str]:
         notes.append(f"{count(len(hidden), 'more run')} can be switched on in the legend of the "
                      "interactive picture")  # fmt: skip
     if one.left_out:
-        notes.append(f"not drawn: {named(one.left_out, 4)}")
+        notes.append(
+            f"the runs with the worst findings come first; not drawn: {named(one.left_out, 4)}"
+        )
     return notes
 
 
@@ -152,7 +154,7 @@ def rows(one: Figure, dressed: Sequence[Dressed]) -> list[list[str]]:
             ]
         else:
             found += _stretches(one, each, name, most)
-    return found[: 3 * TABLE]
+    return found[: 2 * TABLE]
 
 
 def _value(each: Dressed, n: int) -> str:
