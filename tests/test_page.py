@@ -16,7 +16,8 @@ from specdiag import diagnosis, provenance, source
 from specdiag.config import Config
 from specdiag.report import html
 from specdiag.report import json as as_json
-from specdiag.report.html import filters, packing
+from specdiag.report.html import carried as carrying
+from specdiag.report.html import filters, packing, runs
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
 FOUNDING = SAMPLES / "founding-1-depth-against-commit"
@@ -137,24 +138,48 @@ def life(number: int, sick: bool) -> str:
     return "".join(f"[{minute}:{n:02}] {line}\n" for n, line in enumerate(lines))
 
 
-def test_a_page_of_a_thousand_runs_is_small_and_names_every_one(tmp_path):
-    path = tmp_path / "server.log"
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory):
+    """A log of a thousand lives, every third of them sick: its diagnosis and its tables."""
+    path = tmp_path_factory.mktemp("thousand") / "server.log"
     path.write_text("".join(life(number, sick=number % 3 == 0) for number in range(1000)))
     parsers, rules, _ = diagnosis.definitions([], [])
-    found, store = diagnosis.analyze(source.find([str(path)]), parsers, rules, {})
+    return diagnosis.analyze(source.find([str(path)]), parsers, rules, {})
+
+
+def runs_in(text: str) -> set[str]:
+    return set(re.findall(r"server(?:#\d+)?(?=[<,])", text))
+
+
+def test_a_page_of_a_thousand_runs_is_small_and_names_every_one(thousand):
+    found, _ = thousand
     sick = {one.run for one in found.findings}
-    assert len(found.runs) == 1000 and len(sick) > 300
-    page = html.render(found, store)
+    assert len(found.runs) == 1000 and len(sick) == 334
+    page = html.render(*thousand)
     assert len(page.encode()) <= 1_400_000
     assert whole(page) == as_json.render(found)
     table = page[page.index('id="runs"') : page.index('id="findings"')]
-    named = set(re.findall(r"server(?:#\d+)?(?=[<,])", table))
-    assert named == {run.name for run in found.runs}
-    cards = page[page.index('id="findings"') : page.index('id="pictures"')]
-    assert sick <= set(re.findall(r"server(?:#\d+)?(?=[<,])", cards))
-    assert "critical</span> 234 runs" in re.sub(r" +", " ", table)
+    assert runs_in(table) == {run.name for run in found.runs}
+    assert sick <= runs_in(page[page.index('id="findings"') : page.index('id="pictures"')])
     rows = re.findall(r'<th scope="row">(server(?:#\d+)?)<', table)
     assert len(rows) == 100 and set(rows) <= sick
+    assert "critical</span> 234 runs: " in table and "The other 900 runs by name" in table
+
+
+def test_of_too_many_runs_the_worst_are_named_and_carried(thousand, monkeypatch):
+    found, _ = thousand
+    monkeypatch.setattr(runs, "NAMED", 300)
+    monkeypatch.setattr(carrying, "MOST", 15_000)
+    page = html.render(*thousand)
+    data = json.loads(whole(page))
+    assert len(carried(page, "diagnosis")) and 10 < len(data["runs"]) < 1000
+    names = {run["run"] for run in data["runs"]}
+    assert names <= {one.run for one in found.findings}
+    assert {one["run"] for one in data["findings"]} == names
+    assert f"Save JSON of {len(names)} runs" in page
+    assert "each rule says of it is in what <code>--output json=PATH</code> writes" in page
+    table = page[page.index('id="runs"') : page.index('id="findings"')]
+    assert len(runs_in(table)) < 405 and " and 600 more" in table
 
 
 def test_without_tables_there_are_no_pictures_and_it_is_said(founding, page):

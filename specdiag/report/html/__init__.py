@@ -32,9 +32,9 @@ def render(
 
     `tokens` turns the ids in draft trees into text.
     """
-    carried_json = packing.pack_json(carried.columns(diagnosis))
+    data = carried.pack(diagnosis)
     for share, most in BUDGETS:
-        page = _page(diagnosis, store, origin, tokens, carried_json, share, most)
+        page = _page(diagnosis, store, origin, tokens, data, share, most)
         if len(page.encode("utf-8", "backslashreplace")) <= CAP:
             break
     return page
@@ -42,7 +42,7 @@ def render(
 
 def _page(
     diagnosis: Diagnosis, store: Store | None, origin: Provenance | None,
-    tokens: Callable[[int], str] | None, carried_json: str, share: float, most: int,
+    tokens: Callable[[int], str] | None, data: carried.Carried, share: float, most: int,
 ) -> str:  # fmt: skip
     shown, more, rest = runs.split(diagnosis)
     ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
@@ -50,7 +50,7 @@ def _page(
     nodes = int(share * NODES)
     trees = explorer.build(store, diagnosis.findings, tokens, nodes, ids) if store else None
     groups = text.groups(diagnosis)
-    packed = {"diagnosis": carried_json}
+    packed = {"diagnosis": data.packed}
     if drawn:
         packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
                    "plotly": packing.plotly_packed()}  # fmt: skip
@@ -80,7 +80,7 @@ def _page(
         top=top[:SUMMARY], more_kinds=len(top[SUMMARY:]),
         headings=table.HEADINGS,
         runs=shown, more_runs=more, other_runs=rest, notes=_notes(diagnosis),
-        groups=groups, ids=ids, marked=marked, most=most, names=runs.NAMED,
+        groups=groups, ids=ids, marked=marked, most=most, names=runs.NAMED, json_runs=data.runs,
         pictures=drawn, kinds=pictures.grouped(drawn),
         pairs=pairs.pairs(diagnosis, store) if store else [],
         explorer=trees,

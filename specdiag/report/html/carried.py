@@ -11,12 +11,39 @@ Of many runs the results are nearly all of the text, and nearly all of that come
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from typing import Any
 
 from specdiag.diagnosis import Diagnosis
-from specdiag.report import json
+from specdiag.report import json, table
+from specdiag.report.html import packing
+
+MOST = 400_000  # characters, packed
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The diagnosis as it stands in the page, and of how many runs it is, where not of all."""
+
+    packed: str
+    runs: int | None = None
+
+
+def pack(diagnosis: Diagnosis) -> Carried:
+    """The diagnosis; of too many runs that of the worst."""
+    packed = packing.pack_json(columns(diagnosis))
+    if len(packed) <= MOST or len(diagnosis.runs) < 2:
+        return Carried(packed)
+    kept = table.foremost(diagnosis, max(1, len(diagnosis.runs) * MOST * 9 // 10 // len(packed)))
+    names = {run.name for run in kept}
+    part = replace(
+        diagnosis, runs=[run for run in diagnosis.runs if run.name in names],
+        findings=[one for one in diagnosis.findings if one.run in names],
+        results=[one for one in diagnosis.results if one.run in names],
+    )  # fmt: skip
+    return Carried(packing.pack_json(columns(part)), len(kept))
 
 
 def columns(diagnosis: Diagnosis) -> dict[str, Any]:

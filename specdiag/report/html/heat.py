@@ -13,7 +13,7 @@ from specdiag.store import Store
 
 DEEPEST = 32  # this depth and what is below are one row
 LAST = 8  # this rank and what is behind are one column
-NODES = 60_000  # that are counted, of all runs together
+NODES = 40_000  # that are counted, of all runs together
 LEVELS = 9  # shades, and 0 for none accepted
 
 HERE = Path(__file__).parent
