@@ -17,6 +17,8 @@ The header:
 
     title, tells     what it shows, and how to read it
     place            order on the page
+    needs            tables, each maybe with a WHERE: without a row in one of them there is nothing
+                     to draw, and the query is not asked
     x                { title, scale }: scale is linear (default), log, time or category
     y                the same; or rows = { part = { title, scale } } for several above each other
     draw, stack      what rows are if they do not say; whether bars stand on each other
@@ -39,13 +41,15 @@ from typing import Any
 import duckdb
 
 from specdiag import bundled, space, stops
+from specdiag.runs import in_order
 from specdiag.series import DATA, KINDS, MOST_SERIES, Group, Series, series, table
 from specdiag.store import Store
 from specdiag.whatif import tables as whatif
 
 __all__ = ["Axis", "Figure", "Series", "Sketch", "draw", "draw_all", "prepare", "sketches"]
 
-RUNS = 24  # runs of a picture
+RUNS = 24  # runs of a picture, where there are no more
+FEW = 8  # where there are: as many as are told apart by their colour
 PANELS = 6  # pictures of a kind
 
 _CITED = ("finding", "rule", "title", "severity", "run", "source", "line")
@@ -103,6 +107,7 @@ class Sketch:
     draw: str = "point"
     stack: bool = False
     ordered: bool = False
+    needs: tuple[str, ...] = ()
 
 
 def sketches() -> list[Sketch]:
@@ -116,7 +121,8 @@ def _load(path: Path) -> Sketch:
     data = bundled.header(sql)
     rows = data.pop("rows", None) or {"": data.pop("y")}
     parts = {name: Axis(**axis) for name, axis in rows.items()}
-    return Sketch(path.stem, sql, x=Axis(**data.pop("x")), parts=parts, **data)
+    return Sketch(path.stem, sql, x=Axis(**data.pop("x")), parts=parts,
+                  needs=tuple(data.pop("needs", ())), **data)  # fmt: skip
 
 
 def draw_all(
@@ -146,9 +152,10 @@ def draw(
     db: duckdb.DuckDBPyConnection, sketch: Sketch, order: Sequence[str], share: float = 1.0
 ) -> list[Figure]:
     """The pictures of a sketch: one a panel, none where there is nothing to show."""
+    foremost = list(order[: RUNS if len(order) <= RUNS else FEW])
     db.execute(
         "CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run WHERE list_contains(?, run)",
-        [list(order[:RUNS])],
+        [foremost],
     )
     if not _collect(db, sketch):
         return []
@@ -169,7 +176,7 @@ def draw(
         (name for name, groups in panels.items() if any(one.draw in DATA for one in groups)),
         key=lambda name: (min(map(interest, panels[name])), name),
     )
-    kept = {*order[:RUNS], None}
+    kept = {*foremost, None}
     chosen: dict[str, list[Group]] = {}
     for name in names[:PANELS]:
         groups = sorted(
@@ -191,7 +198,8 @@ def draw(
                    if any(one.part == part and one.draw in DATA for one in groups)},
             stack=sketch.stack, series=[made[one] for one in groups], sql=sketch.sql,
             kind=sketch.name, panel=name,
-            left_out=sorted({one.run for one in panels[name] if one not in made and one.run})
+            left_out=sorted({one.run for one in panels[name] if one not in made and one.run},
+                            key=in_order)
             + ([other for other in names if other not in chosen] if nth == 0 else []),
         )
         for nth, (name, groups) in enumerate(chosen.items())
@@ -200,6 +208,9 @@ def draw(
 
 def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> bool:
     """Table picture: the rows of the sketch that can be drawn, with all columns; if it has any."""
+    known = " OR ".join(f"EXISTS (FROM {rows})" for rows in sketch.needs)
+    if known and not db.execute(f"SELECT {known}").fetchall()[0][0]:
+        return False
     db.execute(f"CREATE OR REPLACE TEMP TABLE sketch AS {sketch.sql}")
     if not db.execute("FROM sketch LIMIT 1").fetchall():
         return False

@@ -10,14 +10,15 @@ from typing import Any
 
 import duckdb
 
-MOST = 4000  # points of a series
-FEWEST = 60  # points that a series has room for however many there are
-PICTURE = 12_000  # points of a picture, all series together
+MOST = 2000  # points of a series: two for every pixel of a picture, and more to look closer
+FEWEST = 30  # points that a series has room for however many there are
+PICTURE = 6000  # points of a picture, all series together
 MOST_SERIES = PICTURE // FEWEST
 
 KINDS = ("point", "line", "bar", "mark", "level", "shade")
 DATA = KINDS[:3]  # without one of these there is nothing to show
 THIN = Path(__file__).with_suffix(".sql")
+WHOLE = Path(__file__).with_name("series_whole.sql")  # the same where there is nothing to thin out
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ def series(
     names = ("nth", "panel", "run", "series", "part", "draw", "most", "first", "reach")
     table(db, "wanted", names, wanted)
     sort = "nth" if ordered else "x, y, label, low, high, source, line"
-    rows = db.execute(f"{THIN.read_text(encoding='utf-8')} ORDER BY group_nth, {sort}").fetchall()
+    query = WHOLE if all(row[names.index("most")] is None for row in wanted) else THIN
+    rows = db.execute(f"{query.read_text(encoding='utf-8')} ORDER BY group_nth, {sort}").fetchall()
     found = {}
     for nth, mine in groupby(rows, key=lambda row: int(row[0])):
         one = groups[nth]

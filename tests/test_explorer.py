@@ -343,7 +343,7 @@ def test_nodes_are_counted_by_depth_and_rank(tmp_path, gone):
     thin = copy.deepcopy(records)
     for step in steps_of(thin):
         step |= dict.fromkeys(gone)
-    (found,) = heat.maps(stored(tmp_path, thin))
+    ((found,), _) = heat.maps(stored(tmp_path, thin))
     assert cells_of(found) == wanted
     assert found.ranked is ("ranks" not in gone) and found.every == 1
     assert found.columns[-1] == "8+" and all(
@@ -355,9 +355,9 @@ def test_a_large_trace_without_depths_is_sampled_and_it_is_told(tmp_path, monkey
     records = correct.trace(4, requests=20, length=60)
     for step in steps_of(records):
         step["depths"] = None
-    monkeypatch.setattr(heat, "DERIVED", 500)
+    monkeypatch.setattr(heat, "NODES", 500)
     store = stored(tmp_path, records)
-    (found,) = heat.maps(store)
+    ((found,), _) = heat.maps(store)
     nodes = sum(step["width"] for step in steps_of(records))
     offered = sum(one for one, _ in cells_of(found).values())
     assert found.every == -(-nodes // 500) > 2
@@ -368,10 +368,10 @@ def test_a_large_trace_without_depths_is_sampled_and_it_is_told(tmp_path, monkey
 def test_what_it_shows_is_told_in_words(tmp_path):
     records = correct.trace(4)
     taken = [step["ranks"][row] for step in steps_of(records) for row in step["accepted"][1:]]
-    (found,) = heat.maps(stored(tmp_path, records))
+    ((found,), _) = heat.maps(stored(tmp_path, records))
     assert f"{len(taken)} of " in found.told
     assert f" {taken.count(0)} of these " in found.told and "first choices" in found.told
     for step in steps_of(records):
         step["accepted"] = [0]
-    (found,) = heat.maps(stored(tmp_path, records))
+    ((found,), _) = heat.maps(stored(tmp_path, records))
     assert found.told.startswith("None of ")

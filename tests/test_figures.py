@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdiag import series as thinning
-from specdiag.figure import PANELS, RUNS, Axis, Sketch, draw, draw_all, prepare, sketches
+from specdiag.figure import FEW, PANELS, RUNS, Axis, Sketch, draw, draw_all, prepare, sketches
 from specdiag.store import Store, open_empty
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
@@ -62,6 +62,7 @@ def everything(load):
 
 @pytest.mark.parametrize("sketch", sketches(), ids=lambda one: one.name)
 def test_a_sample_log_draws_every_picture(everything, sketch):
+    everything.db.execute("CREATE OR REPLACE TEMP TABLE shown AS SELECT run FROM run")
     found = everything.db.execute(
         f"SELECT DISTINCT run FROM ({sketch.sql}) ORDER BY run"
     ).fetchall()
@@ -176,8 +177,10 @@ def test_many_series_share_the_points_of_a_picture():
 def test_what_is_left_out_is_told():
     order = [f"r{n:02}" for n in range(30)]
     (picture,) = sketched([{"run": run, "x": 1, "y": 1} for run in order], order=order)
+    assert {one.run for one in picture.series} == set(order[:FEW])
+    assert picture.left_out == order[FEW:]
+    (picture,) = sketched([{"run": run, "x": 1, "y": 1} for run in order], order=order[:RUNS])
     assert {one.run for one in picture.series} == set(order[:RUNS])
-    assert picture.left_out == order[RUNS:]
     panels = sketched([{"run": run, "panel": run, "x": 1, "y": 1} for run in order], order=order)
     assert [one.title for one in panels] == [f"Test: {run}" for run in order[:PANELS]]
     assert panels[0].left_out == order[PANELS:] and not panels[1].left_out

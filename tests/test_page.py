@@ -16,7 +16,8 @@ from specdiag import diagnosis, provenance, source
 from specdiag.config import Config
 from specdiag.report import html
 from specdiag.report import json as as_json
-from specdiag.report.html import filters, packing
+from specdiag.report.html import carried as carrying
+from specdiag.report.html import filters, packing, runs
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
 FOUNDING = SAMPLES / "founding-1-depth-against-commit"
@@ -40,8 +41,19 @@ def carried(page: str, name: str) -> str:
     return gzip.decompress(base64.b64decode(packed)).decode()
 
 
+def whole(page: str) -> str:
+    """The diagnosis as text, put together as page.js does."""
+    data = json.loads(carried(page, "diagnosis"))
+    lines = [
+        f'\n  {{"rule": {data["rules"][rule]}, "run": {run}, {data["said"][what]}}}'
+        for rule, order, said in data["results"]
+        for run, what in zip(data["orders"][order], said, strict=True)
+    ]
+    return data["before"] + ",".join(lines) + data["after"]
+
+
 def test_the_page_carries_its_findings_as_json(founding, page):
-    assert carried(page, "diagnosis") == as_json.render(founding[0])
+    assert whole(page) == as_json.render(founding[0])
 
 
 def test_the_page_allows_its_own_scripts_and_no_other(page):
@@ -104,6 +116,70 @@ def test_a_page_never_outgrows_its_cap(founding, page, monkeypatch):
     small = html.render(*founding)
     assert len(small) < len(page) and len(small) <= 200_000
     assert "Accepted depth contradicts commit length" in small
+
+
+def life(number: int, sick: bool) -> str:
+    """A short life of a server, which contradicts itself if it is sick."""
+    lines = [
+        "server_args=ServerArgs(model_path='m', speculative_algorithm='DDTREE', log_level='info')",
+        "The server is fired up and ready to roll!",
+    ]
+    commit = 2.0 if sick else 8.0
+    for n in range(3):
+        lines += [
+            "Decode batch. #running-req: 1, #token: 900, token usage: 0.10, "
+            f"accept len: {commit:.2f}, cuda graph: True, gen throughput (token/s): 100.00, "
+            "#queue-req: 0",
+            f"DDTREE metrics: avg_accepted_depth=7.00 avg_accepted_drafts={commit - 1:.2f} "
+            f"avg_commit_len={commit:.2f} avg_tree_size=7.00 budget=7 top_k=1 ctx_len=467 "
+            f"rounds={80 * (n + 1)}",
+        ]
+    minute = f"2026-03-{1 + number // 1440:02} {number // 60 % 24:02}:{number % 60:02}"
+    return "".join(f"[{minute}:{n:02}] {line}\n" for n, line in enumerate(lines))
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory):
+    """A log of a thousand lives, every third of them sick: its diagnosis and its tables."""
+    path = tmp_path_factory.mktemp("thousand") / "server.log"
+    path.write_text("".join(life(number, sick=number % 3 == 0) for number in range(1000)))
+    parsers, rules, _ = diagnosis.definitions([], [])
+    return diagnosis.analyze(source.find([str(path)]), parsers, rules, {})
+
+
+def runs_in(text: str) -> set[str]:
+    return set(re.findall(r"server(?:#\d+)?(?=[<,])", text))
+
+
+def test_a_page_of_a_thousand_runs_is_small_and_names_every_one(thousand):
+    found, _ = thousand
+    sick = {one.run for one in found.findings}
+    assert len(found.runs) == 1000 and len(sick) == 334
+    page = html.render(*thousand)
+    assert len(page.encode()) <= 1_400_000
+    assert whole(page) == as_json.render(found)
+    table = page[page.index('id="runs"') : page.index('id="findings"')]
+    assert runs_in(table) == {run.name for run in found.runs}
+    assert sick <= runs_in(page[page.index('id="findings"') : page.index('id="pictures"')])
+    rows = re.findall(r'<th scope="row">(server(?:#\d+)?)<', table)
+    assert len(rows) == 100 and set(rows) <= sick
+    assert "critical</span> 234 runs: " in table and "The other 900 runs by name" in table
+
+
+def test_of_too_many_runs_the_worst_are_named_and_carried(thousand, monkeypatch):
+    found, _ = thousand
+    monkeypatch.setattr(runs, "NAMED", 300)
+    monkeypatch.setattr(carrying, "MOST", 15_000)
+    page = html.render(*thousand)
+    data = json.loads(whole(page))
+    assert len(carried(page, "diagnosis")) and 10 < len(data["runs"]) < 1000
+    names = {run["run"] for run in data["runs"]}
+    assert names <= {one.run for one in found.findings}
+    assert {one["run"] for one in data["findings"]} == names
+    assert f"Save JSON of {len(names)} runs" in page
+    assert "each rule says of it is in what <code>--output json=PATH</code> writes" in page
+    table = page[page.index('id="runs"') : page.index('id="findings"')]
+    assert len(runs_in(table)) < 405 and " and 600 more" in table
 
 
 def test_without_tables_there_are_no_pictures_and_it_is_said(founding, page):

@@ -2,6 +2,7 @@
 -- tells = "Every traced tree holds the trees of all smaller budgets, so their accept lengths are exact (95 % interval over requests). Where other runs tell what a step costs, the upper picture has the throughput; the vertical line is its best. Of a long trace stretches are walked."
 -- place = 50
 -- draw = "line"
+-- needs = ["what_budget"]
 -- x = { title = "budget, tree nodes" }
 -- rows = { speed = { title = "tokens/s" }, accept = { title = "accept length" } }
 SELECT run, 'speed' AS part, NULL AS draw, CASE WHEN bound THEN 'at least' ELSE '' END AS series, budget AS x, tokens_per_s AS y, speed_low AS low, speed_high AS high, NULL AS label

@@ -3,15 +3,17 @@
 -- place = 20
 -- x = { title = "context, tokens a request", scale = "log" }
 -- y = { title = "accept length, tokens a step" }
-WITH kind AS (  -- one kind of row a run
-    SELECT run, kind, count(*) AS rows, ln(min(ctx_len)) AS least, ln(max(ctx_len)) AS most FROM commit_sample WHERE ctx_len > 0 AND kind IN ('step', 'decode', 'acceptance', 'request')
-        AND run IN (SELECT run FROM run WHERE speculates)
-    GROUP BY run, kind
+WITH own AS MATERIALIZED (
+    SELECT run, source, line, kind, ctx_len, commit_len FROM commit_sample
+    WHERE ctx_len > 0 AND kind IN ('step', 'decode', 'acceptance', 'request') AND run IN (SELECT run FROM run SEMI JOIN shown USING (run) WHERE speculates)
+),
+kind AS (  -- one kind of row a run
+    SELECT run, kind, count(*) AS rows, ln(min(ctx_len)) AS least, ln(max(ctx_len)) AS most FROM own GROUP BY run, kind
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request'], kind)) = 1
 ),
 sample AS (
-    SELECT s.run, s.source, s.line, s.ctx_len, s.commit_len, k.rows > 4000 AS many, ln(s.ctx_len) AS place, least(k.rows // 8, 10) AS ranges, k.least, k.most
-    FROM commit_sample s JOIN (FROM kind SEMI JOIN shown USING (run)) k ON k.run = s.run AND k.kind = s.kind WHERE s.ctx_len > 0 AND k.rows > 1
+    SELECT s.run, s.source, s.line, s.ctx_len, s.commit_len, k.many, ln(s.ctx_len) AS place, least(k.rows // 8, 10) AS ranges, k.least, k.most
+    FROM own s JOIN (SELECT *, sum(rows) OVER () > 4000 AS many FROM kind) k ON k.run = s.run AND k.kind = s.kind WHERE k.rows > 1
 ),
 mean AS (
     SELECT run, exp(avg(place)) AS x, avg(commit_len) AS y, 1.96 * stddev_samp(commit_len) / sqrt(count(*)) AS reach
@@ -26,9 +28,9 @@ SELECT run, 'point' AS draw, '' AS series, ctx_len AS x, commit_len AS y, NULL A
 FROM sample WHERE NOT many OR (source, line) IN (SELECT (source, line) FROM cited)
 UNION ALL  -- rows that would be drawn over each other
 SELECT run, 'point', '', avg(ctx_len), avg(commit_len), NULL, NULL, NULL, NULL
-FROM sample WHERE many GROUP BY run, round(100 * place), round(20 * commit_len)
+FROM sample WHERE many GROUP BY run, round(50 * place)::INTEGER, round(10 * commit_len)::INTEGER
 UNION ALL
-SELECT run, 'point', '', exp(least), 1, NULL, NULL, NULL, NULL FROM kind WHERE rows > 1 AND run NOT IN (FROM shown)
+SELECT run, 'point', '', ctx_max, 1, NULL, NULL, NULL, NULL FROM run ANTI JOIN shown USING (run) WHERE speculates AND accept_len IS NOT NULL AND ctx_max > 0
 UNION ALL
 SELECT run, 'line', 'mean', x, y, y - reach, y + reach, NULL, NULL FROM mean QUALIFY count(*) OVER (PARTITION BY run) > 1
 UNION ALL

@@ -2,6 +2,7 @@
 -- tells = "What was scraped of each GPU. A GPU that idles while requests wait is held up by the host; memory that only rises is a leak; little power on a busy GPU says that its kernels wait for memory."
 -- place = 70
 -- draw = "line"
+-- needs = ["metric WHERE time IS NOT NULL"]
 -- x = { title = "time", scale = "time" }
 -- rows = { busy = { title = "GPU busy, %" }, memory = { title = "memory, GiB" }, power = { title = "power, W" } }
 WITH scraped AS (

@@ -2,6 +2,7 @@
 -- tells = "By depth, the probability that the drafter gave its nodes and the share of them that was accepted, where their parent was. Alike: its probabilities can be trusted. Alike on the spine only: they cannot carry branches. Nowhere: it reads the wrong context."
 -- place = 54
 -- draw = "line"
+-- needs = ["drafted"]
 -- x = { title = "depth" }
 -- y = { title = "%" }
 WITH share AS (

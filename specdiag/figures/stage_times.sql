@@ -6,18 +6,21 @@
 -- ordered = true
 -- x = { title = "context, tokens a request", scale = "category" }
 -- y = { title = "mean time of a step, ms" }
-WITH best AS (
-    SELECT run, kind FROM time_sample WHERE measured AND stage <> 'step' GROUP BY run, kind
+WITH ranged AS MATERIALIZED (
+    SELECT run, kind, floor(log2(ctx_len))::INTEGER AS range, stage, sum(ms) AS ms, count(*) AS times
+    FROM time_sample WHERE measured AND ctx_len > 0 AND run IN (FROM shown) GROUP BY ALL
+),
+best AS (
+    SELECT run, kind FROM ranged WHERE stage <> 'step' GROUP BY run, kind
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'acceptance'], kind)) = 1
 ),
 summed AS (
-    SELECT t.run, floor(log2(t.ctx_len)) AS range, t.stage, sum(t.ms) AS ms, count(*) AS times
-    FROM time_sample t JOIN (FROM best SEMI JOIN shown USING (run)) b ON b.run = t.run AND b.kind = t.kind WHERE t.ctx_len > 0 GROUP BY ALL
+    SELECT run, range, stage, ms, times FROM ranged SEMI JOIN best USING (run, kind)
     UNION ALL  -- where no context is told
     SELECT run, NULL, stage, sum(ms), count(*) FROM (
         UNPIVOT (SELECT run, draft_ms AS draft, build_ms AS build, verify_ms AS verify, commit_ms AS "commit", step_ms AS step FROM acceptance)
         ON draft, build, verify, "commit", step INTO NAME stage VALUE ms
-    ) WHERE run NOT IN (SELECT run FROM best) GROUP BY run, stage
+    ) WHERE run IN (FROM shown) AND run NOT IN (SELECT run FROM best) GROUP BY run, stage
 ),
 meant AS (  -- stages that some steps leave out count as nothing there
     SELECT run, range, stage, ms / max(times) OVER (PARTITION BY run, range) AS ms, times FROM summed
@@ -29,11 +32,11 @@ told AS (
     GROUP BY run, range HAVING count(*) > 1 AND rest > 0.02 * max(ms) FILTER (stage = 'step')
     UNION ALL
     SELECT p.run, -1, p.stage, sum(p.range_ms) / nullif(max(f.steps), 0) FROM profile_stage p JOIN profile f USING (run, source, device)
-    WHERE p.stage <> 'step' AND p.run NOT IN (SELECT run FROM best) AND p.run NOT IN (SELECT DISTINCT run FROM acceptance) GROUP BY p.run, p.device, p.stage
+    WHERE p.stage <> 'step' AND p.run IN (FROM shown) AND p.run NOT IN (SELECT run FROM best) AND p.run NOT IN (SELECT DISTINCT run FROM acceptance) GROUP BY p.run, p.device, p.stage
 ),
 stage AS (SELECT DISTINCT stage FROM told WHERE ms > 0),
 place AS (  -- stages have the same colours in all panels
-    SELECT run, range FROM told WHERE ms > 0 UNION SELECT run, 0 FROM best WHERE run NOT IN (FROM shown)
+    SELECT run, range FROM told WHERE ms > 0 UNION SELECT run, 0 FROM run ANTI JOIN shown USING (run) WHERE step_ms_measured
 )
 SELECT run, run AS panel, stage AS series, coalesce(sum(ms), 0) AS y,
     CASE WHEN range IS NULL THEN 'all' WHEN range < 0 THEN 'profile' ELSE format('{:,.0f} to {:,.0f}', 2 ** range, 2 ** (range + 1) - 1) END AS x

@@ -3,22 +3,20 @@
 -- place = 40
 -- x = { title = "context, tokens a request", scale = "log" }
 -- y = { title = "step time, ms", scale = "log" }
-WITH kind AS (  -- measured times where there are enough
-    SELECT run, kind, measured, count(*) AS rows, min(ctx_len) AS least FROM time_sample WHERE stage = 'step' AND ctx_len > 0 GROUP BY run, kind, measured HAVING count(*) >= 8
+WITH own AS MATERIALIZED (
+    SELECT run, source, line, kind, measured, ctx_len, coalesce(running, 1) AS running, ms FROM time_sample WHERE stage = 'step' AND ctx_len > 0 AND run IN (FROM shown)
+),
+kind AS (  -- measured times where there are enough; batches of the usual size only
+    SELECT run, kind, measured, count(*) AS rows, median(running) AS usual FROM own GROUP BY run, kind, measured HAVING count(*) >= 8
     QUALIFY row_number() OVER (PARTITION BY run ORDER BY measured DESC, count(*) DESC, kind) = 1
 ),
-best AS (  -- batches of the usual size only
-    SELECT k.run, k.kind, k.measured, median(coalesce(t.running, 1)) AS running, any_value(k.rows) > 4000 AS many
-    FROM time_sample t JOIN (FROM kind SEMI JOIN shown USING (run)) k ON k.run = t.run AND k.kind = t.kind AND k.measured = t.measured
-    WHERE t.stage = 'step' AND t.ctx_len > 0 GROUP BY k.run, k.kind, k.measured
-),
 sample AS (
-    SELECT t.run, t.source, t.line, t.measured, b.many, t.ms, t.ctx_len * coalesce(t.running, 1) / b.running AS ctx_len, round(6 * ln(t.ctx_len * coalesce(t.running, 1) / b.running)) AS bin
-    FROM time_sample t JOIN best b ON b.run = t.run AND b.kind = t.kind AND b.measured = t.measured
-    WHERE t.stage = 'step' AND t.ctx_len > 0 AND t.ms > 0 AND coalesce(t.running, 1) BETWEEN 0.7 * b.running AND 1.4 * b.running
+    SELECT t.run, t.source, t.line, t.measured, b.many, t.ms, ln(t.ms) AS log_ms, t.ctx_len * t.running / b.usual AS ctx_len, ln(t.ctx_len * t.running / b.usual) AS place
+    FROM own t JOIN (SELECT *, sum(rows) OVER () > 4000 AS many FROM kind) b ON b.run = t.run AND b.kind = t.kind AND b.measured = t.measured
+    WHERE t.ms > 0 AND t.running BETWEEN 0.7 * b.usual AND 1.4 * b.usual
 ),
 bin AS (
-    SELECT run, median(ctx_len) AS ctx, median(ms) AS ms, quantile_cont(ms, 0.25) AS low, quantile_cont(ms, 0.75) AS high FROM sample GROUP BY run, bin
+    SELECT run, median(ctx_len) AS ctx, quantile_cont(ms, [0.25, 0.5, 0.75]) AS quarters, quarters[2] AS ms, quarters[1] AS low, quarters[3] AS high FROM sample GROUP BY run, round(6 * place)::INTEGER
 ),
 wide AS (SELECT max(ctx) >= 2 * min(ctx) AS enough FROM bin GROUP BY run),  -- else there is nothing to see
 shape AS (SELECT run, min(ctx) AS short_ctx, max(ctx) AS long_ctx FROM bin GROUP BY run HAVING count(*) >= 4 AND max(ctx) >= 4 * min(ctx)),
@@ -49,13 +47,13 @@ SELECT run, 'point' AS draw, CASE WHEN measured THEN '' ELSE 'computed from thro
 FROM sample WHERE NOT many OR (source, line) IN (SELECT (source, line) FROM cited)
 UNION ALL  -- rows that would be drawn over each other
 SELECT run, 'point', CASE WHEN measured THEN '' ELSE 'computed from throughput' END, avg(ctx_len), avg(ms), NULL, NULL, NULL, NULL
-FROM sample WHERE many GROUP BY run, measured, round(60 * ln(ctx_len)), round(60 * ln(ms))
+FROM sample WHERE many GROUP BY run, measured, round(40 * place)::INTEGER, round(40 * log_ms)::INTEGER
 UNION ALL
 SELECT run, 'line', 'median', ctx, ms, low, high, NULL, NULL FROM bin QUALIFY count(*) OVER (PARTITION BY run) > 1
 UNION ALL
 SELECT run, 'line', series, short_ctx * (long_ctx / short_ctx) ** part AS x, a + b * (x / long_ctx) ** p, NULL, NULL, NULL, NULL FROM fit
 UNION ALL
-SELECT run, 'point', CASE WHEN measured THEN '' ELSE 'computed from throughput' END, least, 1, NULL, NULL, NULL, NULL FROM kind WHERE run NOT IN (FROM shown)
+SELECT run, 'point', CASE WHEN step_ms_measured THEN '' ELSE 'computed from throughput' END, ctx_max, step_ms, NULL, NULL, NULL, NULL FROM run ANTI JOIN shown USING (run) WHERE ctx_max > 0 AND step_ms > 0
 UNION ALL  -- through the first median of the widest run
 SELECT NULL, 'line', 'as fast as the context', unnest([short_ctx, long_ctx]), unnest([ms, ms * long_ctx / short_ctx]), NULL, NULL, NULL, NULL
 FROM (SELECT s.run, short_ctx, long_ctx, b.ms FROM shape s JOIN bin b ON b.run = s.run AND b.ctx = s.short_ctx ORDER BY long_ctx / short_ctx DESC, s.run LIMIT 1)

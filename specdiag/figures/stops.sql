@@ -3,6 +3,7 @@
 -- place = 56
 -- draw = "bar"
 -- ordered = true
+-- needs = ["stop"]
 -- x = { title = "what ended the path", scale = "category" }
 -- y = { title = "share of steps, %" }
 WITH reason AS (

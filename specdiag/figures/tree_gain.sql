@@ -1,6 +1,7 @@
 -- title = "What the tree buys"
 -- tells = "How many more drafts a step of the tree brings than one of its chain, against how much longer it takes. Above the line the tree pays: the chain would need that much time for the same tokens."
 -- place = 52
+-- needs = ["chain", "what_gain"]
 -- x = { title = "more time a step, ms" }
 -- y = { title = "more accepted drafts a step" }
 WITH fact AS (  -- one kind of row for both

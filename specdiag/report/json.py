@@ -29,15 +29,36 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 def render(diagnosis: Diagnosis) -> str:
     """The diagnosis; the same text for the same input."""
-    parts = []
-    for key, value in document(diagnosis).items():
-        if key == "results":  # of many runs very many: short, and one a line
-            lines = [f"\n {json.dumps(one, ensure_ascii=False)}" for one in value]
-            text = f"[{','.join(lines)}\n]"
-        else:
-            text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
-        parts.append(f'"{key}": {text}'.replace("\n", "\n "))
-    return _plain("{\n " + ",\n ".join(parts) + "\n}\n")
+    before, after = frame(diagnosis)
+    said = cache(literal)  # names and reasons come again and again
+    lines = [
+        result(said(one.rule), said(one.run), said(one.result), said(one.reason))
+        for one in diagnosis.results
+    ]
+    return before + ",".join(lines) + after
+
+
+def frame(diagnosis: Diagnosis) -> tuple[str, str]:
+    """What stands before and behind the results: of many runs they are by far the most."""
+    parts = {
+        key: json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False).replace("\n", "\n ")
+        for key, value in document(diagnosis, results=False).items()
+    }
+    lines = [f'"{key}": {text}' for key, text in parts.items()]
+    place = list(parts).index("results")
+    before = "{\n " + ",\n ".join([*lines[:place], '"results": ['])
+    after = ",\n ".join(["\n ]", *lines[place + 1 :]]) + "\n}\n"
+    return _plain(before), _plain(after)
+
+
+def result(rule: str, run: str, said: str, reason: str) -> str:
+    """A line of the results; each part as JSON already."""
+    return f'\n  {{"rule": {rule}, "run": {run}, "result": {said}, "reason": {reason}}}'
+
+
+def literal(text: str | None) -> str:
+    """A text as JSON in which nothing is invisible."""
+    return _plain(json.dumps(jsonable(text), ensure_ascii=False))
 
 
 def dumps(made: Any) -> str:
@@ -49,8 +70,8 @@ def _plain(text: str) -> str:
     return _RAW.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
-def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
-    """What is written, quoted lines cut to `longest` characters."""
+def document(diagnosis: Diagnosis, longest: int = LONGEST, results: bool = True) -> dict[str, Any]:
+    """What is written, quoted lines cut to `longest` characters; no results if not wanted."""
     said = cache(jsonable)  # names and reasons come again and again
     made = {
         "schema": SCHEMA,
@@ -61,7 +82,7 @@ def document(diagnosis: Diagnosis, longest: int = LONGEST) -> dict[str, Any]:
         "results": [
             {"rule": one.rule, "run": said(one.run), "result": one.result,
              "reason": said(one.reason)}
-            for one in diagnosis.results
+            for one in diagnosis.results * results
         ],
         "assertions": [_assertion(one) for one in diagnosis.assertions],
         "notices": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from specdiag.diagnosis import Diagnosis
 from specdiag.finding import Run
@@ -25,12 +26,17 @@ _RATES = {
 }
 
 
+HEADINGS = ["run", "algorithm", "accept length", "tok/s", "step", "context", "verdict"]
+
+
 def runs_table(
-    diagnosis: Diagnosis, runs: list[Run] | None = None
+    diagnosis: Diagnosis, runs: list[Run] | None = None, said: Mapping[str, str] | None = None
 ) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells: what each run is, and what the rules say of it."""
-    headings = ["run", "algorithm", "accept length", "tok/s", "step", "context", "verdict"]
-    said = run_verdicts(diagnosis)
+    """Headings and cells: what each run is, and what the rules say of it.
+
+    `said` is what `run_verdicts` gave, where that is known already.
+    """
+    said = run_verdicts(diagnosis) if said is None else said
     rows = []
     for run in diagnosis.runs if runs is None else runs:
         facts = run.facts
@@ -38,7 +44,7 @@ def runs_table(
             visible(run.name, 80), algorithm(run), _accept_length(run),
             figure(facts.get("tokens_per_s")), _step(run), _context(run), said[run.name],
         ])  # fmt: skip
-    return headings, rows
+    return list(HEADINGS), rows
 
 
 def run_verdicts(diagnosis: Diagnosis) -> dict[str, str]:
@@ -47,12 +53,10 @@ def run_verdicts(diagnosis: Diagnosis) -> dict[str, str]:
     for finding in diagnosis.unaccepted:  # the worst first
         worst.setdefault(finding.run, finding.severity)
     known = {finding.run for finding in diagnosis.findings} - set(worst)
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in diagnosis.results:
-        counts[one.run][one.result] += 1
+    counts = Counter((one.run, one.result) for one in diagnosis.results)
     said = {}
     for run in diagnosis.runs:
-        passes, undecided = counts[run.name]["pass"], counts[run.name]["undecided"]
+        passes, undecided = counts[run.name, "pass"], counts[run.name, "undecided"]
         words = ["accepted" if run.name in known else "ok"] * bool(passes or run.name in known)
         words += [f"{undecided} undecided"] * bool(undecided)
         said[run.name] = worst.get(run.name) or ", ".join(words) or "nothing to check"

@@ -5,7 +5,8 @@ each of them is exact at every start that the run visited. A run of that budget 
 starts; how much that changes is seen where such a run is given, too. Costs are measured: they
 come from runs of the same model at other budgets, and are not known beyond these.
 
-`whatif.sql` walks the steps again and makes the tables that are asked here.
+`whatif.sql` walks the steps again and makes the tables that are asked here, `chain.sql` those about
+less than the traced tree.
 """
 
 from specdiag.whatif.ask import ask

@@ -11,6 +11,7 @@ from typing import Any
 from specdiag.estimate import Estimate, quotient, ratio
 from specdiag.store import Store
 from specdiag.whatif.answers import Answers, Best, Budget, Range, Traced
+from specdiag.whatif.chain import TABLES as CHAIN
 from specdiag.whatif.chain import caps, chains
 from specdiag.whatif.costs import ALL, FEWEST, Costs
 from specdiag.whatif.plain import break_even
@@ -20,28 +21,34 @@ CLOSE = 0.02  # share of the best throughput that is as good as the best
 UNORDERED = 0.05  # share of trees that may be out of order
 
 
-def ask(filled: Store, every: int = 1) -> Answers:
+def ask(filled: Store, every: int = 1, budgets_only: bool = False) -> Answers:
     """Walk all traced steps again and answer for every run. The tables `what_*` stay behind.
 
-    With `every` above 1 only so few of the stretches of steps are walked.
+    With `every` above 1 only so few of the stretches of steps are walked; with `budgets_only`
+    nothing is said of top-k caps, of ranges of contexts, and of a chain without a run of it.
     """
     filled.db.execute(f"SET VARIABLE asked_every = {every:d}")
     filled.db.execute(TABLES.read_text(encoding="utf-8"))
     runs = {row["run"]: _traced(row) for row in filled.rows(_RUNS)}
     costs = Costs(filled)
     kept = _kept(filled, "budget")
-    capped = _kept(filled, "top_k")
-    steps = {(row["run"], row["scope"]): row["steps"] for row in filled.rows(_SCOPES)}
+    deep = not budgets_only or bool(filled.rows("SELECT 1 FROM chain LIMIT 1"))
+    if deep:
+        filled.db.execute(CHAIN.read_text(encoding="utf-8"))
+    capped = {} if budgets_only else _kept(filled, "top_k")
+    scopes = [] if budgets_only else filled.rows(_SCOPES)
+    steps = {(row["run"], row["scope"]): row["steps"] for row in scopes}
     for run in runs.values():
         if run.prefixes:
             run.costed = costs.budgets(run.run)
             run.budgets = _budgets(run, kept[run.run, ALL], costs, ALL)
             run.best = _best(run.budgets)
             run.ranges = list(_ranges(run, kept, steps, costs))
-        if run.branches:
+        if run.branches and not budgets_only:
             run.caps = caps(run, capped[run.run, ALL], filled)
     _measure(runs, filled)
-    chains(runs, filled, costs)
+    if deep:
+        chains(runs, filled, costs)
     return Answers(list(runs.values()), break_even(filled))
 
 

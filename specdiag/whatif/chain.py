@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 from specdiag.estimate import Estimate, difference, ratio
@@ -10,6 +11,7 @@ from specdiag.store import Store
 from specdiag.whatif.answers import Cap, Chain, Traced
 from specdiag.whatif.costs import Costs
 
+TABLES = Path(__file__).with_name("chain.sql")
 SAMPLE = 400  # trees whose nodes under a cap are counted
 
 

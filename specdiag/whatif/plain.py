@@ -25,15 +25,16 @@ def break_even(filled: Store) -> list[BreakEven]:
 
 
 _CELLS = """
-WITH timed AS (
+WITH compared AS (SELECT run FROM baseline UNION SELECT against FROM baseline),
+timed AS (
     SELECT run, CASE WHEN ctx_len > 0 THEN floor(log2(ctx_len))::INTEGER END AS range, round(running)::BIGINT AS batch,
         median(ms) AS ms, bool_and(measured) AS measured, count(*) AS times
-    FROM (SELECT *, max(measured::INTEGER) OVER (PARTITION BY run) AS best FROM time_sample WHERE stage = 'step')
+    FROM (SELECT *, max(measured::INTEGER) OVER (PARTITION BY run) AS best FROM time_sample WHERE stage = 'step' AND run IN (FROM compared))
     WHERE measured::INTEGER = best GROUP BY ALL HAVING count(*) >= $fewest
 ),
 kind AS (
     SELECT run, kind, row_number() OVER (PARTITION BY run ORDER BY list_position(['step', 'decode', 'acceptance', 'request', 'benchmark'], kind)) AS nth
-    FROM (SELECT DISTINCT run, kind FROM commit_sample)
+    FROM (SELECT DISTINCT run, kind FROM commit_sample WHERE run IN (FROM compared))
 ),
 committed AS (
     SELECT c.run, CASE WHEN ctx_len > 0 THEN floor(log2(ctx_len))::INTEGER END AS range, round(running)::BIGINT AS batch,

@@ -13,7 +13,7 @@ from specdiag.whatif.answers import Answers, Traced
 from specdiag.whatif.ask import ask
 from specdiag.whatif.plain import break_even
 
-STEPS = 10_000  # of a trace that are walked again
+STEPS = 5_000  # of a trace that are walked again
 
 _EMPTY = """
 CREATE OR REPLACE TEMP TABLE what_budget (  -- a smaller budget of a traced run
@@ -45,7 +45,7 @@ def fill(filled: Store) -> None:
     paired = filled.rows("SELECT 1 FROM baseline LIMIT 1")
     answers = Answers([], [])
     if steps:
-        answers = ask(filled, every=-(-steps // STEPS))
+        answers = ask(filled, every=-(-steps // STEPS), budgets_only=True)
     elif paired:
         answers = Answers([], break_even(filled))
     _insert(filled, "what_budget", [row for run in answers.runs for row in _budgets(run)])

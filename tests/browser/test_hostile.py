@@ -24,7 +24,7 @@ TEXTS = {
     "bidi": "\u202egnp.exe\u202c \u2066left\u2069 \u200b\u200f\u061c\ufeff \U000e0041",
     "long": "L" * 1_000_000,
 }  # fmt: skip
-MOST = 5_000_000  # bytes of a page
+MOST = 1_400_000  # bytes of a page
 ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 FOREIGN = """() => [...document.querySelectorAll("*")].filter(one =>
   one.matches("img, iframe, object, embed, base, form, b, i")

@@ -12,16 +12,16 @@ from markupsafe import Markup
 from specdiag import __version__
 from specdiag.diagnosis import Diagnosis
 from specdiag.provenance import Provenance
-from specdiag.report import json, table, text
-from specdiag.report.html import explorer, filters, packing, pairs, pictures, runs
+from specdiag.report import table, text
+from specdiag.report.html import carried, explorer, filters, packing, pairs, pictures, runs
 from specdiag.store import Store
 
 FOLDED = 25  # rows of a table that are shown before the rest is folded
 SUMMARY = 3  # kinds of findings that the first screen names
 NODES = 20_000  # of draft trees
-CAP = 5_000_000  # bytes of a page, whatever the input
+CAP = 1_400_000  # bytes of a page, whatever the input
 # How many of the points of pictures, and of equal things in a list: the first that fits is taken.
-BUDGETS = ((1.0, 300), (0.4, 100), (0.1, 30), (0.0, 8))
+BUDGETS = ((1.0, 100), (0.4, 40), (0.1, 15), (0.0, 8))
 
 
 def render(
@@ -32,9 +32,9 @@ def render(
 
     `tokens` turns the ids in draft trees into text.
     """
-    carried = packing.pack(json.render(diagnosis))
+    data = carried.pack(diagnosis)
     for share, most in BUDGETS:
-        page = _page(diagnosis, store, origin, tokens, carried, share, most)
+        page = _page(diagnosis, store, origin, tokens, data, share, most)
         if len(page.encode("utf-8", "backslashreplace")) <= CAP:
             break
     return page
@@ -42,15 +42,15 @@ def render(
 
 def _page(
     diagnosis: Diagnosis, store: Store | None, origin: Provenance | None,
-    tokens: Callable[[int], str] | None, carried: str, share: float, most: int,
+    tokens: Callable[[int], str] | None, data: carried.Carried, share: float, most: int,
 ) -> str:  # fmt: skip
-    shown, more = runs.rows(diagnosis)
+    shown, more, rest = runs.split(diagnosis)
     ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
     drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
     nodes = int(share * NODES)
     trees = explorer.build(store, diagnosis.findings, tokens, nodes, ids) if store else None
     groups = text.groups(diagnosis)
-    packed = {"diagnosis": carried}
+    packed = {"diagnosis": data.packed}
     if drawn:
         packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
                    "plotly": packing.plotly_packed()}  # fmt: skip
@@ -78,9 +78,9 @@ def _page(
         decided=f"decidable: {decided:,} of {text.count(applying, 'rule')}" if applying else "",
         switch_on=text.to_switch_on(diagnosis),
         top=top[:SUMMARY], more_kinds=len(top[SUMMARY:]),
-        headings=table.runs_table(diagnosis, [])[0],
-        runs=shown, more_runs=more, notes=_notes(diagnosis),
-        groups=groups, ids=ids, marked=marked, most=most,
+        headings=table.HEADINGS,
+        runs=shown, more_runs=more, other_runs=rest, notes=_notes(diagnosis),
+        groups=groups, ids=ids, marked=marked, most=most, names=runs.NAMED, json_runs=data.runs,
         pictures=drawn, kinds=pictures.grouped(drawn),
         pairs=pairs.pairs(diagnosis, store) if store else [],
         explorer=trees,

@@ -26,7 +26,6 @@ What is not known is null. Whole numbers that a script could not hold exactly ar
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,13 +38,13 @@ from specdiag import trees
 from specdiag.finding import Finding
 from specdiag.report import drawing, text
 from specdiag.report.html import filters, heat
+from specdiag.report.html.values import column, exact, listed, rounded
 from specdiag.report.text import count, visible
 from specdiag.store import Store
 
 HEAD = 12  # nodes whose room the rest of a step takes
 WRONG = 12  # violations that are told of a step
 NAME, LONG = 80, 120  # characters of a name, of a value
-EXACT = 2**53  # whole numbers of a script
 HEATS = 12  # heat maps in a page
 STAGES = ("draft", "topk", "build", "compile", "verify", "walk", "commit", "idle", "step")
 
@@ -55,7 +54,10 @@ _CHOSEN = """
 CREATE OR REPLACE TEMP TABLE chosen AS
 SELECT id FROM (
     SELECT id, sum(rows + $head) OVER (ORDER BY class, place, run, id) AS total
-    FROM (FROM explored WHERE rows + $head <= $most ORDER BY class, place, run, id LIMIT $most)
+    FROM (
+        FROM explored WHERE rows + $head <= $most
+        ORDER BY class, place, run, id LIMIT $most // $head
+    )
 ) WHERE total <= $most
 """
 _COUNTS = """
@@ -67,10 +69,13 @@ SELECT run AS name, count(*) AS steps, count(c.id) AS shown,
 FROM explored e LEFT JOIN chosen c USING (id) GROUP BY run ORDER BY run
 """
 _STEPS = """
-SELECT s.* REPLACE (e.number AS step), e.id, e.leaves, f.path
-FROM chosen JOIN explored e USING (id) JOIN step s ON s.rowid = e.id
-    LEFT JOIN source f USING (source)
-ORDER BY s.run, min(e.id) OVER (PARTITION BY s.run, s.request), e.number, e.id
+WITH placed AS (
+    SELECT e.*, min(id) OVER (PARTITION BY run, request) AS first
+    FROM chosen JOIN explored e USING (id)
+)
+SELECT s.* REPLACE (p.number AS step), p.id, p.leaves, f.path
+FROM placed p JOIN step s ON s.rowid = p.id LEFT JOIN source f USING (source)
+ORDER BY p.run, p.first, p.number, p.id
 """
 _WRONG = """
 SELECT s.rowid AS id, identity, field, entry, expected, observed
@@ -171,7 +176,7 @@ def build(
         row["name"] = visible(row["name"], NAME)
     first = min(range(len(steps)), key=lambda n: (not steps[n]["wrong"], not steps[n]["leaves"], n))
     lines = drawing.draw(rows[first], tokens)
-    maps = heat.maps(store)
+    maps, more = heat.maps(store, HEATS)
     return Explorer(
         {
             "first": first, "runs": runs, "requests": list(pack.requests),
@@ -180,7 +185,7 @@ def build(
         },
         told, _where(steps[first]),
         Markup("\n".join(str(escape(visible(line, filters.LONGEST))) for line in lines)),
-        maps[:HEATS], [one.run for one in maps[HEATS:]],
+        maps, more,
     )  # fmt: skip
 
 
@@ -213,20 +218,20 @@ class _Pack:
             "run": self.runs[row["run"]],
             "request": self.requests.setdefault(request, len(self.requests)),
             "path": self.paths.setdefault(path, len(self.paths)),
-            "line": row["line"], "step": _exact(row["step"]),
+            "line": row["line"], "step": exact(row["step"]),
             "mode": visible(str(row["mode"] or row["algorithm"] or ""), NAME) or None,
-            "ctx": _exact(row["ctx_len"]), "budget": _exact(row["budget"]),
-            "top_k": _exact(row["top_k"]),
+            "ctx": exact(row["ctx_len"]), "budget": exact(row["budget"]),
+            "top_k": exact(row["top_k"]),
             "cut": visible(str(row["cut"]), NAME) if row["cut"] else None,
-            "ms": {name: ms for name in STAGES if (ms := _rounded(row[f"{name}_ms"])) is not None},
-            "token": _column(tree.tokens), "parent": _column(tree.parents),
-            "rank": _column(tree.ranks), "log_prob": _column(tree.log_probs),
-            "target": _column(tree.targets),
-            "accepted": None if accepted is None else _listed(accepted[: len(tree.parents) + 1]),
+            "ms": {name: ms for name in STAGES if (ms := rounded(row[f"{name}_ms"])) is not None},
+            "token": column(tree.tokens), "parent": column(tree.parents),
+            "rank": column(tree.ranks), "log_prob": column(tree.log_probs),
+            "target": column(tree.targets),
+            "accepted": None if accepted is None else listed(accepted[: len(tree.parents) + 1]),
             "expected": expected, "by": by or None,
             "least": by == trees.TEXT and len(expected or []) > len(row["text"] or []),
-            "bonus": _exact(row["bonus"]), "expected_bonus": _exact(bonus),
-            "depth": _rounded(row["accepted_depth"]), "commit": _rounded(row["commit_len"]),
+            "bonus": exact(row["bonus"]), "expected_bonus": exact(bonus),
+            "depth": rounded(row["accepted_depth"]), "commit": rounded(row["commit_len"]),
             "leaves": row["leaves"], "wrong": wrong[:WRONG], "more": max(0, len(wrong) - WRONG),
             "findings": sorted({self._finding(finding) for finding in citing}),
         }  # fmt: skip
@@ -240,30 +245,11 @@ class _Pack:
         return self._packed[finding.id]
 
 
-def _exact(value: Any) -> int | str | None:
-    if value is None:
-        return None
-    return int(value) if abs(value) < EXACT else str(value)
-
-
-def _rounded(value: Any) -> float | None:
-    return round(float(value), 4) if value is not None and math.isfinite(value) else None
-
-
-def _listed(values: Sequence[Any]) -> list[Any]:
-    return [_rounded(one) if isinstance(one, float) else _exact(one) for one in values]
-
-
-def _column(values: Sequence[Any]) -> list[Any] | None:
-    found = _listed(values)
-    return found if any(one is not None for one in found) else None
-
-
 def _violation(row: Mapping[str, Any]) -> list[Any]:
     said = [
         None if row[key] is None else visible(row[key], LONG) for key in ("expected", "observed")
     ]
-    return [row["identity"], visible(row["field"], NAME), _exact(row["entry"]), *said]
+    return [row["identity"], visible(row["field"], NAME), exact(row["entry"]), *said]
 
 
 def _texts(

@@ -9,13 +9,18 @@
 -- ratio fill an interval without clusters, wherever one stops.
 
 CREATE OR REPLACE TEMP TABLE explored AS
-WITH traced AS (
-    SELECT rowid AS id, run, CASE WHEN len(parents) > 0 THEN greatest(len(parents), coalesce(len(node_tokens), 0)) END AS rows,
-        coalesce(step, row_number() OVER (PARTITION BY run, request ORDER BY source, line) - 1) AS number,
+WITH unnumbered AS (  -- where steps have no number, their place in the request is it
+    SELECT id, nth FROM (
+        SELECT rowid AS id, step, row_number() OVER (PARTITION BY run, request ORDER BY source, line) - 1 AS nth
+        FROM step WHERE NOT coalesce(warmup, false) AND run IN (SELECT DISTINCT run FROM step WHERE step IS NULL)
+    ) WHERE step IS NULL
+),
+traced AS (
+    SELECT rowid AS id, run, request, greatest(len(parents), coalesce(len(node_tokens), 0)) AS rows, step,
         -- without ranks, the children of a row are listed as the drafter ranked them
         coalesce(CASE WHEN len(ranks) = len(parents) THEN len(list_filter(accepted[2:], lambda row: ranks[row + 1] > 0)) > 0
                  ELSE len(list_filter(accepted[2:], lambda row: list_position(parents, parents[row + 1]) <> row + 1)) > 0 END, false) AS leaves
-    FROM step WHERE NOT coalesce(warmup, false)
+    FROM step WHERE NOT coalesce(warmup, false) AND len(parents) > 0
 ),
 kind AS (
     SELECT run, request, step, source, line, row_number() OVER (PARTITION BY run, identity, field ORDER BY source, line) AS place
@@ -33,15 +38,9 @@ quoted AS (
     GROUP BY ALL
 ),
 classed AS (
-    SELECT t.*, w.id IS NOT NULL AS wrong, least(w.place, q.place) AS place,
+    SELECT t.* REPLACE (coalesce(t.step, u.nth) AS step), w.id IS NOT NULL AS wrong, least(w.place, q.place) AS place,
         CASE WHEN coalesce(w.id, q.id) IS NOT NULL THEN 0 WHEN leaves THEN 1 ELSE 2 END AS class
-    FROM traced t LEFT JOIN wrong w USING (id) LEFT JOIN quoted q USING (id)
-    WHERE t.rows IS NOT NULL
-),
-numbered AS (
-    SELECT *, row_number() OVER (PARTITION BY run, class ORDER BY id) - 1 AS nth, count(*) OVER (PARTITION BY run, class) AS alike
-    FROM classed
+    FROM traced t LEFT JOIN unnumbered u USING (id) LEFT JOIN wrong w USING (id) LEFT JOIN quoted q USING (id)
 )
-SELECT * EXCLUDE (place, nth, alike),
-    coalesce(place, nth * 2654435769 % 4294967296 / 4294967296 * alike) AS place
-FROM numbered;
+SELECT c.id, c.run, c.request, c.rows, c.step AS number, c.leaves, c.wrong, c.class, coalesce(c.place, c.id * 2654435769 % 4294967296 / 4294967296 * k.alike) AS place
+FROM classed c JOIN (SELECT run, class, count(*) AS alike FROM classed GROUP BY run, class) k ON k.run = c.run AND k.class = c.class;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,10 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "prose": _prose, "figure": text.figure, "named": text.named, "things": text.count,
-        "severities": text.severities, "by_file": _by_file, "compact": _compact,
-        "share": text.share, "drawn": _drawn, "code": code, "sides": sides.sides,
-        "acceptance": text.acceptance,
+        "prose": _prose, "every": _every, "figure": text.figure, "named": text.named,
+        "things": text.count, "severities": text.severities, "by_file": _by_file,
+        "compact": _compact, "share": text.share, "drawn": _drawn, "code": code,
+        "sides": sides.sides, "acceptance": text.acceptance,
     }  # fmt: skip
     made.globals["quoted"] = partial(quote.line, limit=LONGEST)
     made.globals["commands"] = _commands
@@ -52,6 +52,14 @@ def _prose(words: str) -> Markup:
     """Text of a rule: it may have several lines, and code between backticks."""
     escaped = str(escape(visible(" ".join(words.split()), 2000)))
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))
+
+
+def _every(names: Iterable[str], most: int | None = None) -> Markup:
+    """Names of runs, each once, also very many."""
+    once = list(dict.fromkeys(names))
+    shown = ", ".join(str(escape(visible(name, 80))) for name in once[:most])
+    rest = len(once) - len(once[:most])
+    return Markup(f"{shown} and {rest:,} more" if rest else shown)
 
 
 def code(sql: str, params: Mapping[str, Any] | None = None) -> Markup:

@@ -13,7 +13,7 @@ from specdiag.store import Store
 
 DEEPEST = 32  # this depth and what is below are one row
 LAST = 8  # this rank and what is behind are one column
-DERIVED = 500_000  # nodes whose depth or place is worked out, where a trace does not say it
+NODES = 40_000  # that are counted, of all runs together
 LEVELS = 9  # shades, and 0 for none accepted
 
 HERE = Path(__file__).parent
@@ -40,27 +40,33 @@ class Map:
     every: int  # one step of so many is counted
 
 
-def maps(store: Store) -> list[Map]:
-    """A map for every run that has trees, in the order of their names."""
+def maps(store: Store, most: int | None = None) -> tuple[list[Map], list[str]]:
+    """A map for every run that has trees, in the order of their names, and runs beyond `most`."""
+    runs = store.rows(
+        """SELECT run, bool_or(coalesce(len(ranks) = len(parents), false)) AS ranked, sum(len(parents))::BIGINT AS nodes
+           FROM step WHERE NOT coalesce(warmup, false) AND len(parents) > 1 GROUP BY run ORDER BY run"""  # noqa: E501
+    )
+    if not runs:
+        return [], []
+    shown, rest = runs[:most], runs[len(runs[:most]) :]
+    for row in shown:  # a large run must not crowd out a small one
+        row["every"] = math.ceil(row["nodes"] * len(shown) / NODES)
+    store.db.execute(
+        """CREATE OR REPLACE TEMP TABLE heated AS
+           SELECT unnest(?) AS run, unnest(?) AS ranked, unnest(?) AS every""",
+        [[row[key] for row in shown] for key in ("run", "ranked", "every")],
+    )
     limits = {"deepest": DEEPEST, "last": LAST}
     found = [one | {"ranked": True} for one in store.rows(_sql("heat"), limits)]
-    (thin,) = store.rows(
-        """SELECT count(*) AS steps, sum(len(parents)) AS nodes FROM step
-           WHERE NOT coalesce(warmup, false) AND len(parents) > 1
-               AND NOT coalesce(len(depths) = len(parents) AND len(ranks) = len(parents), false)"""
-    )
-    every = 1
-    sampled: set[str] = set()
-    if thin["steps"]:
-        every = math.ceil(thin["nodes"] / DERIVED)
-        rows = store.rows(_sql("heat_thin"), limits | {"every": every})
-        sampled = {row["run"] for row in rows if every > 1}
-        found += rows
+    found += store.rows(_sql("heat_thin"), limits)
+    store.db.execute("DROP TABLE heated")
     found.sort(key=lambda row: (row["run"], row["depth"], row["rank"]))
-    return [
-        _map(run, list(rows), every if run in sampled else 1)
+    every = {row["run"]: row["every"] for row in shown}
+    made = [
+        _map(run, list(rows), every[run])
         for run, rows in groupby(found, key=lambda row: str(row["run"]))
     ]
+    return made, [row["run"] for row in rest]
 
 
 def _sql(name: str) -> str:

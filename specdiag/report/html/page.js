@@ -13,6 +13,14 @@ const specdiag = (() => {
     return new Response(stream).text();
   }
 
+  // What `--output json` writes; its results travel as columns.
+  async function diagnosis() {
+    const { before, after, rules, orders, said, results } = JSON.parse(await unpack("diagnosis"));
+    const lines = results.flatMap(([rule, order, which]) => orders[order].map(
+      (run, n) => `\n  {"rule": ${rules[rule]}, "run": ${run}, ${said[which[n]]}}`));
+    return before + lines.join(",") + after;
+  }
+
   function store(key, value) {  // a browser may refuse to remember
     try {
       if (value !== undefined) localStorage.setItem(key, value);
@@ -99,7 +107,7 @@ const specdiag = (() => {
     URL.revokeObjectURL(link.href);
   }
   byId("save").addEventListener("click", async () => {
-    download("specdiag.json", await unpack("diagnosis"), "application/json");
+    download("specdiag.json", await diagnosis(), "application/json");
   });
 
   // Printing
@@ -111,7 +119,7 @@ const specdiag = (() => {
   });
   addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
 
-  return { unpack, arrive, onTheme: (listener) => listeners.push(listener) };
+  return { unpack, diagnosis, arrive, onTheme: (listener) => listeners.push(listener) };
 })();
 if (document.readyState === "loading") addEventListener("DOMContentLoaded", specdiag.arrive);
 else specdiag.arrive();

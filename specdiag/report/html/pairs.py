@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from specdiag.diagnosis import Diagnosis
@@ -17,33 +18,42 @@ KINDS = ("version", "model", "draft", "quantisation", "layout", "sampling", "ker
 def pairs(diagnosis: Diagnosis, store: Store) -> list[dict[str, Any]]:
     """Pairs of runs that findings speak of, or that the user named; then the others."""
     spoken = [(one.run, one.against) for one in diagnosis.findings if one.against]
-    beside = store.rows("SELECT run, against, declared FROM pairing ORDER BY run, against")
-    declared = [(row["run"], row["against"]) for row in beside if row["declared"]]
-    rest = [(row["run"], row["against"]) for row in beside]
-    chosen: list[tuple[str, str]] = []
-    for run, against in [*spoken, *declared, *rest]:
-        if against and (run, against) not in chosen and (against, run) not in chosen:
-            chosen.append((run, against))
-    differences = _by_pair(store, "difference", "kind, key")
-    hindrances = _by_pair(store, "hindrance", "what")
+    # Of very many runs there are very many pairs; each may be told twice, once a direction.
+    beside = store.rows(
+        "SELECT run, against FROM pairing ORDER BY declared DESC, run, against LIMIT $most",
+        {"most": 2 * (MOST + len(spoken))},
+    )
+    chosen: dict[frozenset[str], tuple[str, str]] = {}
+    for run, against in [*spoken, *((row["run"], row["against"]) for row in beside)]:
+        if against and len(chosen) < MOST:
+            chosen.setdefault(frozenset((run, against)), (run, against))
+    shown = list(chosen.values())
+    known = _by_pair(store, "pairing", shown, "declared")
+    differences = _by_pair(store, "difference", shown, "kind, key")
+    hindrances = _by_pair(store, "hindrance", shown, "what")
     made = []
-    for pair in chosen[:MOST]:
+    for pair in shown:
         rows = sorted(differences[pair], key=lambda row: _place(row["kind"]))
         apart = [row["what"] for row in hindrances[pair]]
         said = count(len(rows), "setting differs", "settings differ")
         if apart:
             said += f"; not comparable: other {', '.join(dict.fromkeys(apart))}"
-        elif pair not in rest:
+        elif not known[pair]:
             said = "settings are not known to be comparable"
         made.append({"run": pair[0], "against": pair[1], "rows": rows[:SETTINGS], "said": said})
     return made
 
 
 def _by_pair(
-    store: Store, table: str, order: str
+    store: Store, table: str, wanted: Sequence[tuple[str, str]], order: str
 ) -> defaultdict[tuple[str, str], list[dict[str, Any]]]:
     found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in store.rows(f"SELECT * FROM {table} ORDER BY run, against, {order}"):
+    for row in store.rows(
+        f"""SELECT * FROM {table}
+        WHERE (run, against) IN (SELECT (unnest($runs), unnest($others)))
+        ORDER BY run, against, {order}""",
+        {"runs": [run for run, _ in wanted], "others": [other for _, other in wanted]},
+    ):
         found[row["run"], row["against"]].append(row)
     return found
 

@@ -17,7 +17,7 @@ from specdiag.store import Store
 
 ROWS = 24  # of a series in the table; a longer one is told in as many stretches
 PANELS = 2  # of a kind that are shown before the rest is folded
-TABLE = 240  # rows of a table
+TABLE = 160  # rows of a table
 
 
 def pictures(
@@ -106,7 +106,9 @@ def _notes(one: Figure, dressed: Sequence[Dressed]) -> list[str]:
         notes.append(f"{count(len(hidden), 'more run')} can be switched on in the legend of the "
                      "interactive picture")  # fmt: skip
     if one.left_out:
-        notes.append(f"not drawn: {named(one.left_out, 4)}")
+        notes.append(
+            f"the runs with the worst findings come first; not drawn: {named(one.left_out, 4)}"
+        )
     return notes
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from specdiag.diagnosis import Diagnosis
@@ -10,47 +12,64 @@ from specdiag.finding import Run
 from specdiag.report import table, text
 
 SHOWN = 10  # runs that are shown before the rest is folded
+ROWS = 100  # runs that have a row
+NAMED = 1500  # runs without one that are named
 
 
-def _decided(diagnosis: Diagnosis) -> dict[str, tuple[int, int]]:
-    """Of every run how many rules decided, and how many could not."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in diagnosis.results:
-        counts[one.run][one.result] += 1
-    return {
-        run.name: (counts[run.name]["pass"] + counts[run.name]["finding"],
-                   counts[run.name]["undecided"])
-        for run in diagnosis.runs
-    }  # fmt: skip
+@dataclass(frozen=True)
+class Alike:
+    """Runs without a row of which the rules say the same."""
+
+    said: str
+    names: list[str]
+    room: int  # how many of the names are shown
 
 
-def rows(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of the table of runs; of a long one the worst, and the rest to be folded."""
-    cells_of = table.runs_table(diagnosis)[1]
+def split(diagnosis: Diagnosis) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[Alike]]:
+    """Rows of the table of runs; of a long one the worst, more to be folded, and names."""
+    said = table.run_verdicts(diagnosis)
+    ordered = diagnosis.runs
+    if len(ordered) > SHOWN:
+        ordered = sorted(ordered, key=lambda run: table.urgency(said[run.name]))
+    made = _rows(diagnosis, ordered[:ROWS], said)
+    return made[:SHOWN], made[SHOWN:], _alike([run.name for run in ordered[ROWS:]], said)
+
+
+def _alike(names: Sequence[str], said: Mapping[str, str]) -> list[Alike]:
+    room = NAMED
+    found = []
+    for word in dict.fromkeys(_word(said[name]) for name in names):
+        mine = [name for name in names if _word(said[name]) == word]
+        found.append(Alike(word, mine, min(room, len(mine))))
+        room -= found[-1].room
+    return found
+
+
+def _word(said: str) -> str:
+    return said.partition(", ")[0]
+
+
+def _rows(diagnosis: Diagnosis, shown: list[Run], said: Mapping[str, str]) -> list[dict[str, Any]]:
+    cells_of = table.runs_table(diagnosis, shown, said)[1]
     # Of its findings a cause before what follows from it.
     told = [*diagnosis.causes, *diagnosis.findings]
     worst = {finding.run: finding.id for finding in reversed(told)}
     bars = _bars(diagnosis)
-    counts = _decided(diagnosis)
-    places = anchors("run", [run.name for run in diagnosis.runs])
+    counts = Counter((one.run, one.result) for one in diagnosis.results)
+    places = anchors("run", [run.name for run in shown])
     made: list[dict[str, Any]] = []
-    for run, (name, algorithm, accepted, *cells, said) in zip(
-        diagnosis.runs, cells_of, strict=True
-    ):
+    for run, (name, algorithm, accepted, *cells, verdict) in zip(shown, cells_of, strict=True):
         length, _, origin = accepted.removesuffix(")").partition(" (")
-        word = said.partition(", ")[0]
-        passes, undecided = counts[run.name]
+        passes = counts[run.name, "pass"] + counts[run.name, "finding"]
+        undecided = counts[run.name, "undecided"]
         made.append({
             "name": name, "id": places[run.name], "algorithm": algorithm,
             "model": run.facts.get("model"), "version": run.facts.get("version"),
             "decided": f"{passes:,} of {passes + undecided:,}" if passes + undecided else "–",
             "accepted": length, "origin": origin, "cells": cells, "bars": bars.get(run.name, {}),
-            "said": word, "finding": worst.get(run.name),
+            "said": _word(verdict), "finding": worst.get(run.name),
         })  # fmt: skip
-    if len(made) <= SHOWN:
-        return made, []
-    made.sort(key=lambda row: table.urgency(row["said"]))
-    return made[:SHOWN], made[SHOWN:]
+    return made
 
 
 def _bars(diagnosis: Diagnosis) -> dict[str, dict[str, int]]:

@@ -17,7 +17,7 @@ NARROW, BROAD = 540, 980  # with one part, or several above each other; as wide 
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 44  # margins of a picture, the axes' words in them
 HEIGHT, LOW_HEIGHT = 250, 120  # of a part that is alone, and of one among several
 GAP = 16  # between parts
-POINTS = 250  # of a series; the interactive picture shows more
+POINTS, PICTURE = 250, 2000  # points of a series, of a picture; the interactive one shows more
 APART = 15  # pixels between marks that are named; all of them are in the table
 
 
@@ -34,6 +34,7 @@ def draw(figure: Figure, dressed: Sequence[Dressed]) -> Markup:
         _categories(data) if figure.x.scale == "category" else None,
         padded=any(one.series.draw == "bar" for one in data),
     )  # fmt: skip
+    most = max(40, min(POINTS, PICTURE // max(1, len(data))))
     out = []
     bottom = TOP
     for part, axis in figure.parts.items():
@@ -48,7 +49,7 @@ def draw(figure: Figure, dressed: Sequence[Dressed]) -> Markup:
         out += [line for one in here for line in _shades(one, across, right, top, bottom)]
         out += _bars(figure, here, across, up)
         for one in here:
-            out += _drawn(one, across, up, right)
+            out += _drawn(one, across, up, right, most)
         out += [line for one in here for line in _flags(one, across, up)]
         out += _marks(here, across, right, (top, bottom), named=part == next(iter(figure.parts)))
     out.append(
@@ -126,7 +127,7 @@ def _frame(
     return out
 
 
-def _drawn(one: Dressed, across: Scale, up: Scale, right: float) -> list[str]:
+def _drawn(one: Dressed, across: Scale, up: Scale, right: float, most: int) -> list[str]:
     series = one.series
     if series.draw == "level":
         y = up.place(series.y[0])
@@ -137,7 +138,7 @@ def _drawn(one: Dressed, across: Scale, up: Scale, right: float) -> list[str]:
         ]
     if series.draw not in ("point", "line"):
         return []
-    rows = _some(len(series.x))
+    rows = _some(len(series.x), most)
     points = [(across.place(series.x[n]), up.place(series.y[n])) for n in rows]
     out = []
     bounds = [
@@ -164,11 +165,11 @@ def _drawn(one: Dressed, across: Scale, up: Scale, right: float) -> list[str]:
     return out
 
 
-def _some(rows: int) -> list[int]:
+def _some(rows: int, most: int) -> list[int]:
     """All rows, or as many as a still picture can show, the first and the last among them."""
-    if rows <= POINTS:
+    if rows <= most:
         return list(range(rows))
-    return sorted({round(n * (rows - 1) / (POINTS - 1)) for n in range(POINTS)})
+    return sorted({round(n * (rows - 1) / (most - 1)) for n in range(most)})
 
 
 def _bars(figure: Figure, shown: Sequence[Dressed], across: Scale, up: Scale) -> list[str]:
