@@ -1,7 +1,8 @@
 -- title    = "The drafter fails to decode, and requests go on without it"
 -- severity = "high"
 -- family   = "runtime"
--- needs    = { event = ["kind"], request = [], prefill = [] }
+-- needs    = { event = ["kind"], request = [], prefill = [], acceptance = [] }
+-- applies  = "run IN (SELECT run FROM event WHERE kind = 'draft_failed' UNION SELECT run FROM acceptance WHERE requests = 1 AND accepted_tokens IS NOT NULL)"
 -- why      = "A server that survives an error of its drafter serves on with plain steps, or with drafts made from a cache that lacks what the error left out: it is slower than it was set up to be, and no figure of acceptance says why."
 -- fix      = [
 --   "Read the lines before the quoted one: they say why the batch was refused.",

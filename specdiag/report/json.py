@@ -82,7 +82,7 @@ def document(diagnosis: Diagnosis, longest: int = LONGEST, results: bool = True)
         "results": [
             {"rule": one.rule, "run": said(one.run), "result": one.result,
              "reason": said(one.reason)}
-            for one in diagnosis.results * results
+            for one in (diagnosis.results if results else ())
         ],
         "assertions": [_assertion(one) for one in diagnosis.assertions],
         "notices": [
