@@ -23,6 +23,7 @@ from specdiag.rule import Rule
 from specdiag.store import Store
 
 ROOT = Path(__file__).parents[1]
+Analysis = tuple[Diagnosis, Store]
 
 for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "SPECDIAG_NO_CI"):
     os.environ.pop(_name, None)  # what `check` adds in CI is tested where it is wanted
@@ -109,15 +110,20 @@ def load(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Store]:
 
 
 @pytest.fixture(scope="session")
-def diagnose(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Diagnosis]:
-    """Files and folders with all rules applied."""
+def analyze(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Analysis]:
+    """Files and folders with all rules applied: the diagnosis and the store, of one reading."""
 
-    def diagnose(*paths: Path, **params: dict[str, object]) -> Diagnosis:
+    def analyze(*paths: Path, **params: dict[str, object]) -> Analysis:
         files = source.find([str(path) for path in paths])
-        found, _ = diagnosis.analyze(files, *definitions, params)
-        return found  # a rule that does not run is what test_rules.py names
+        return diagnosis.analyze(files, *definitions, params)
 
-    return diagnose
+    return analyze  # a rule that does not run is what test_rules.py names
+
+
+@pytest.fixture(scope="session")
+def diagnose(analyze: Callable[..., Analysis]) -> Callable[..., Diagnosis]:
+    """Files and folders with all rules applied: the diagnosis alone."""
+    return lambda *paths, **params: analyze(*paths, **params)[0]
 
 
 @pytest.fixture(scope="session")
