@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from once import Analysis, Once
 
 from specdiag import bundled, cli, diagnosis, parser, rule, source
 from specdiag.diagnosis import Diagnosis
@@ -23,7 +24,6 @@ from specdiag.rule import Rule
 from specdiag.store import Store
 
 ROOT = Path(__file__).parents[1]
-Analysis = tuple[Diagnosis, Store]
 
 for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "SPECDIAG_NO_CI"):
     os.environ.pop(_name, None)  # what `check` adds in CI is tested where it is wanted
@@ -83,6 +83,18 @@ def _once(load: Callable[[Path], Any]) -> Callable[[Path], Any]:
     return lambda path: (
         cached(path) if path.parent in (bundled.PARSERS, bundled.RULES) else load(path)
     )
+
+
+@pytest.fixture(scope="module")
+def known_analyses() -> Once:
+    """What `analyses_once` knows: of one module, so that no store outlives it."""
+    return Once(diagnosis.analyze)
+
+
+@pytest.fixture
+def analyses_once(monkeypatch: pytest.MonkeyPatch, known_analyses: Once) -> None:
+    """For tests of what commands do with findings: the same files are not analysed again."""
+    monkeypatch.setattr(diagnosis, "analyze", known_analyses)
 
 
 @pytest.fixture(scope="session")
