@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from once import Analysis, Once
 
 from specdiag import bundled, cli, diagnosis, parser, rule, source
 from specdiag.diagnosis import Diagnosis
@@ -84,6 +85,18 @@ def _once(load: Callable[[Path], Any]) -> Callable[[Path], Any]:
     )
 
 
+@pytest.fixture(scope="module")
+def known_analyses() -> Once:
+    """What `analyses_once` knows: of one module, so that no store outlives it."""
+    return Once(diagnosis.analyze)
+
+
+@pytest.fixture
+def analyses_once(monkeypatch: pytest.MonkeyPatch, known_analyses: Once) -> None:
+    """For tests of what commands do with findings: the same files are not analysed again."""
+    monkeypatch.setattr(diagnosis, "analyze", known_analyses)
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The folder that has parsers/, rules/ and sample_logs/."""
@@ -109,15 +122,20 @@ def load(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Store]:
 
 
 @pytest.fixture(scope="session")
-def diagnose(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Diagnosis]:
-    """Files and folders with all rules applied."""
+def analyze(definitions: tuple[list[Parser], list[Rule]]) -> Callable[..., Analysis]:
+    """Files and folders with all rules applied: the diagnosis and the store, of one reading."""
 
-    def diagnose(*paths: Path, **params: dict[str, object]) -> Diagnosis:
+    def analyze(*paths: Path, **params: dict[str, object]) -> Analysis:
         files = source.find([str(path) for path in paths])
-        found, _ = diagnosis.analyze(files, *definitions, params)
-        return found  # a rule that does not run is what test_rules.py names
+        return diagnosis.analyze(files, *definitions, params)
 
-    return diagnose
+    return analyze  # a rule that does not run is what test_rules.py names
+
+
+@pytest.fixture(scope="session")
+def diagnose(analyze: Callable[..., Analysis]) -> Callable[..., Diagnosis]:
+    """Files and folders with all rules applied: the diagnosis alone."""
+    return lambda *paths, **params: analyze(*paths, **params)[0]
 
 
 @pytest.fixture(scope="session")

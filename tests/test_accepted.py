@@ -18,6 +18,8 @@ from specdiag import accepted, saved, suppress
 from specdiag.finding import Evidence, Finding
 from specdiag.header import load as load_rule
 
+pytestmark = pytest.mark.usefixtures("analyses_once")
+
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_logs"
 SICK = SAMPLES / "draft_never_accepted.log"  # high

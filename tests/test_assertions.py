@@ -13,6 +13,8 @@ from specdiag import store as stores
 from specdiag.errors import SpecdiagError
 from specdiag.store import Store
 
+pytestmark = pytest.mark.usefixtures("analyses_once")
+
 ROOT = Path(__file__).parents[1]
 CASE = ROOT / "sample_logs" / "founding-1-depth-against-commit"  # ddtree-b7-k1, dflash-linear
 HEALTHY = ROOT / "sample_logs" / "healthy-dflash.log"

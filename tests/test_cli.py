@@ -24,6 +24,8 @@ HEALTHY = SAMPLES / "healthy-dflash.log"
 SICK = SAMPLES / "draft_never_accepted.log"  # high
 MILD = SAMPLES / "acceptance_decays_with_context.log"  # medium
 NOTED = SAMPLES / "founding-3-predictable-text"  # info
+# Where it is not the analysis that is looked at, a file is analysed by the first test that reads it.
+analysed_once = pytest.mark.usefixtures("analyses_once")
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)
 
 RULE = """-- title    = "Decode lines"
@@ -112,6 +114,7 @@ def error(what, where="", help=""):
     ],
     ids=lambda value: " ".join(Path(str(part)).name for part in value) if isinstance(value, list) else str(value),
 )  # fmt: skip
+@analysed_once
 def test_exit_code(specdiag, arguments, code):
     answer = specdiag(*arguments)
     assert answer.code == code, answer.err
@@ -157,6 +160,7 @@ def test_a_mistake_of_ours_is_a_traceback(specdiag, monkeypatch):
 # Settings ----------------------------------------------------------------------------------------
 
 
+@analysed_once
 def test_a_threshold_is_set(specdiag):
     assert specdiag("check", SICK).code == 1
     assert specdiag("check", SICK, "--param", "draft_never_accepted.floor=0.5").code == 0
@@ -180,6 +184,7 @@ def test_a_threshold_that_cannot_be_set(specdiag, given, said):
     assert answer.err.startswith(said)
 
 
+@analysed_once
 def test_a_rule_of_the_users_fires(specdiag, rules):
     answer = specdiag("check", HEALTHY, "--rules", rules())
     assert answer.code == 1 and "it decodes" in answer.out and "[decode_lines]" in answer.out
@@ -192,6 +197,7 @@ def test_a_rule_of_the_users_fires(specdiag, rules):
     assert "There are some." in specdiag("explain", "decode_lines", "--rules", rules()).out
 
 
+@analysed_once
 def test_a_rule_of_the_users_can_be_required(specdiag, rules):
     folder = rules(enough=9999)
     assert specdiag("check", HEALTHY, "--rules", folder).code == 0
@@ -251,6 +257,7 @@ def test_a_folder_that_is_not_there_is_named(specdiag, option):
 # specdiag.toml -------------------------------------------------------------------------------------
 
 
+@analysed_once
 def test_settings_are_read_from_a_file(specdiag, folder, rules):
     rules("medium")
     assert specdiag("check", SICK).code == 1
@@ -264,6 +271,7 @@ def test_settings_are_read_from_a_file(specdiag, folder, rules):
     assert specdiag("check", HEALTHY).code == 3
 
 
+@analysed_once
 def test_options_come_on_top_of_the_file(specdiag, folder):
     (folder / "specdiag.toml").write_text(
         'fail_on = "never"\n[params.draft_never_accepted]\nfloor = 0.5\n'
@@ -276,6 +284,7 @@ def test_options_come_on_top_of_the_file(specdiag, folder):
     )
 
 
+@analysed_once
 def test_paths_in_a_settings_file_start_at_it(specdiag, folder, rules):
     rules()
     (folder / "specdiag.toml").write_text('rules = ["rules"]\n')
@@ -284,6 +293,7 @@ def test_paths_in_a_settings_file_start_at_it(specdiag, folder, rules):
     assert specdiag("check", HEALTHY, "--config", "../specdiag.toml").code == 1
 
 
+@analysed_once
 def test_settings_are_read_from_pyproject(specdiag, folder):
     (folder / "pyproject.toml").write_text(
         '[project]\nname = "x"\n[tool.specdiag]\nfail_on = "never"\n'
@@ -320,6 +330,7 @@ def test_a_settings_file_that_is_not_there_is_named(specdiag):
 # Outputs -----------------------------------------------------------------------------------------
 
 
+@analysed_once
 def test_analyze_writes_a_report_into_this_folder(specdiag, folder):
     answer = specdiag("analyze", SICK)
     assert [path.name for path in folder.iterdir()] == ["specdiag-report.html"]
@@ -327,6 +338,7 @@ def test_analyze_writes_a_report_into_this_folder(specdiag, folder):
     assert "draft_never_accepted" in (folder / "specdiag-report.html").read_text()
 
 
+@analysed_once
 def test_a_report_is_written_where_it_is_wanted(specdiag, folder):
     (folder / "out").mkdir()
     assert specdiag("analyze", SICK, "--html", "out/a.html").code == 0
@@ -336,11 +348,13 @@ def test_a_report_is_written_where_it_is_wanted(specdiag, folder):
 
 
 @pytest.mark.parametrize("arguments", [["analyze", SICK, "--no-html"], ["check", SICK]])
+@analysed_once
 def test_nothing_is_written_unasked(specdiag, folder, arguments):
     assert "draft_never_accepted" in specdiag(*arguments).out
     assert list(folder.iterdir()) == []
 
 
+@analysed_once
 def test_json_on_standard_output_is_alone_there(specdiag):
     answer = specdiag("analyze", SICK, "--no-html", "--output", "json=-")
     found = json.loads(answer.out)
@@ -349,11 +363,13 @@ def test_json_on_standard_output_is_alone_there(specdiag):
     assert found["runs"][0]["run"] == "draft_never_accepted"
 
 
+@analysed_once
 def test_a_html_report_beside_json_on_standard_output_says_nothing(specdiag, folder):
     json.loads(specdiag("analyze", SICK, "--output", "json=-").out)
     assert (folder / "specdiag-report.html").exists()
 
 
+@analysed_once
 def test_several_outputs_are_written_at_once(specdiag, folder):
     answer = specdiag(
         "check",
@@ -378,6 +394,7 @@ def test_an_output_of_no_known_kind_is_a_mistake(specdiag, given):
     assert answer.err.startswith(f"error: {given!r} is no output\n --> --output\nhelp: KIND=PATH")
 
 
+@analysed_once
 def test_an_output_that_cannot_be_written_is_a_mistake(specdiag):
     answer = specdiag("check", SICK, "--output", "json=no/such/folder.json")
     assert answer.code == 2 and " --> no/such/folder.json" in answer.err
@@ -403,6 +420,7 @@ def test_standard_input_is_read():
 # Colour ------------------------------------------------------------------------------------------
 
 
+@analysed_once
 def test_no_colour_where_nobody_looks(specdiag):
     assert "\x1b" not in specdiag("check", SICK).out
 

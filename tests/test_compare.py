@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from specdiag import student
-from specdiag.compare import change, verdict
+from specdiag.compare import arms, change, compare_all, verdict
 from specdiag.compare.trend import turns
+from specdiag.report import compare as report
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
 FOUNDING = SAMPLES / "founding-1-depth-against-commit"
@@ -445,10 +446,19 @@ def test_json_has_no_samples(specdiag, folder, monkeypatch):
     assert answer.code == 2 and "a result saved as JSON has no samples" in answer.err
 
 
-@pytest.mark.parametrize("format", ["terminal", "markdown", "json"])
-def test_the_same_input_gives_the_same_text(format, specdiag):
-    paths = (SAMPLES / "tree_below_chain", "--format", format)
-    first, second = (specdiag("compare", *map(str, paths)).out for _ in range(2))
+@pytest.fixture(scope="module")
+def twice(definitions):
+    """The same comparison, made two times from the files on."""
+    made = []
+    for _ in range(2):
+        with arms.read([str(SAMPLES / "tree_below_chain")], definitions[0]) as given:
+            made.append(compare_all(arms.choose(given, [], None, None), verdict.MARGIN, False))
+    return made
+
+
+@pytest.mark.parametrize("format", report.FORMATS)
+def test_the_same_input_gives_the_same_text(format, twice):
+    first, second = (report.render(one, format) for one in twice)
     assert first == second and "tree" in first
 
 

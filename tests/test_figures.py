@@ -261,10 +261,8 @@ def test_every_identity_of_a_trace_is_on_the_line(load, tmp_path):
     )
 
 
-def test_contradictions_stand_off_the_line_and_are_flagged(diagnose, load):
-    path = SAMPLES / "founding-1-depth-against-commit"
-    store = load(path)
-    found = diagnose(path)
+def test_contradictions_stand_off_the_line_and_are_flagged(analyze):
+    found, store = analyze(SAMPLES / "founding-1-depth-against-commit")
     pictures = drawn(store, proofs(found, store))
     odd = series(pictures["depth_against_commit"], "off the line")
     assert set(odd.x) == {7.0} and all(1.9 < y < 2.1 for y in odd.y)
@@ -283,10 +281,10 @@ def test_a_last_step_that_is_cut_short_stands_nowhere(load, path):
     assert {one.name for one in picture.series} == {"on the line", "C = A + 1"}
 
 
-def test_the_exponent_is_that_of_the_rule(diagnose, load):
-    path = SAMPLES / "step_time_superlinear.jsonl"
-    (hit,) = [one for one in diagnose(path).findings if one.rule.name == "step_time_superlinear"]
-    picture = drawn(load(path))["step_time_by_context"]
+def test_the_exponent_is_that_of_the_rule(analyze):
+    found, store = analyze(SAMPLES / "step_time_superlinear.jsonl")
+    (hit,) = [one for one in found.findings if one.rule.name == "step_time_superlinear"]
+    picture = drawn(store)["step_time_by_context"]
     told = "fit: a + b·n^{exponent:.2f} ({exponent_low:.2f} to {exponent_high:.2f})"
     fit = series(picture, told.format(**hit.values))
     medians = series(picture, "median")
@@ -320,10 +318,9 @@ def test_a_second_start_is_marked_in_the_picture_of_the_first(load, tmp_path):
     assert {one.run for one in pictures[0].series} == {"server", "server#2"}
 
 
-def test_findings_and_events_are_marked_at_their_time(diagnose, load):
-    path = SAMPLES / "server_died.log"
-    store = load(path)
-    picture = drawn(store, proofs(diagnose(path), store))["timeline-server_died.log"]
+def test_findings_and_events_are_marked_at_their_time(analyze):
+    found, store = analyze(SAMPLES / "server_died.log")
+    picture = drawn(store, proofs(found, store))["timeline-server_died.log"]
     assert "ready" in series(picture, "events").label
     found = series(picture, "findings")
     assert found.flags and found.label[0]

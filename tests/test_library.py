@@ -118,6 +118,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.usefixtures("analyses_once")
 @pytest.mark.parametrize("toml", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("path", [HEALTHY, MILD, SICK], ids=lambda path: path.stem)
 def test_it_is_ok_where_check_exits_with_0(specdiag, folder, path, toml):

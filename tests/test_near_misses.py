@@ -15,7 +15,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_rules import ALARMING, RULES
+from corpus import ALARMING
+from test_rules import RULES
 
 ROOT = Path(__file__).parents[1]
 NEAR = sorted(Path(__file__).with_name("near_misses").glob("*--*"))

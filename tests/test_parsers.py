@@ -21,9 +21,10 @@ from specdiag.recognition import Head
 PATHS = sorted((Path(__file__).parents[1] / "parsers").glob("*.toml"))
 PARSERS = [parser.load(path) for path in PATHS]
 EVENTS = [(one, event) for one in PARSERS for event in one.events]
+EMPTY = store.open_empty()
 TABLES = {
-    table: {name for name, *_ in store.open_empty().execute(f"DESCRIBE {table}").fetchall()}
-    for (table,) in store.open_empty().execute("SHOW TABLES").fetchall()
+    table: {name for name, *_ in EMPTY.execute(f"DESCRIBE {table}").fetchall()}
+    for (table,) in EMPTY.execute("SHOW TABLES").fetchall()
 }
 PLACED = {"arm", "life", "line"}  # what a row is placed by, and then no longer has
 

@@ -10,6 +10,8 @@ import pytest
 from specdiag.presets import NEEDS, PRESETS
 from specdiag.rule import SEVERITIES
 
+pytestmark = pytest.mark.usefixtures("analyses_once")
+
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_logs"
 SMOKE = SAMPLES / "founding-4-smoke-test"

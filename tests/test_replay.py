@@ -20,6 +20,18 @@ def proved(folder, records):
     """What replay finds in a trace, as (request, step, identity, field), and the warnings."""
     path = folder / "steps.jsonl"
     path.write_text(records if isinstance(records, str) else correct.lines(records))
+    return replayed(path)
+
+
+def proved_together(folder, traces):
+    """The same of traces that are read at once, which takes little longer than reading one."""
+    for number, text in enumerate(traces):
+        text = text if isinstance(text, str) else correct.lines(text)
+        (folder / f"{number}.jsonl").write_text(text)
+    return replayed(folder)
+
+
+def replayed(path):
     filled = diagnosis.fill(source.find([str(path)]), PARSERS)
     rows = filled.db.execute(
         "SELECT request, step, identity, field FROM replay ORDER BY line, identity, field"
@@ -27,35 +39,52 @@ def proved(folder, records):
     return rows, filled.notices
 
 
+def traces(seeds, **more):
+    """A correct trace of each seed, as runs of their own."""
+    return [
+        [one | {"run": f"r{number}"} for one in correct.trace(seed, **more)]
+        for number, seed in enumerate(seeds)
+    ]
+
+
+TOGETHER = 4  # traces that are read at once
+FIXTURES = [HealthCheck.function_scoped_fixture]
+
+
+def seeds(most=2**32):
+    return st.lists(st.integers(0, most), min_size=TOGETHER, max_size=TOGETHER)
+
+
 def steps_of(records):
     return [one for one in records if one["record"] == "step"]
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    seed=st.integers(0, 2**32), mode=st.sampled_from(MODES), budget=st.integers(0, 20),
-    top_k=st.integers(1, 5), requests=st.integers(1, 3), length=st.integers(2, 40),
+SHAPE = st.tuples(
+    st.integers(0, 2**32), st.sampled_from(MODES), st.integers(0, 20), st.integers(1, 5),
+    st.integers(1, 3), st.integers(2, 40),
 )  # fmt: skip
-def test_a_correct_trace_breaks_nothing(tmp_path, seed, mode, budget, top_k, requests, length):
-    records = correct.trace(seed, mode, budget, top_k, requests, length)
-    assert proved(tmp_path, records) == ([], [])
 
 
-@settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(seed=st.integers(0, 2**32), order=st.randoms())
-def test_the_order_of_the_records_does_not_matter(tmp_path, seed, order):
-    records = correct.trace(seed)
-    order.shuffle(records)
-    assert proved(tmp_path, records) == ([], [])
+@settings(max_examples=5, deadline=None, suppress_health_check=FIXTURES)
+@given(shapes=st.lists(SHAPE, min_size=TOGETHER, max_size=TOGETHER))
+def test_correct_traces_break_nothing(tmp_path, shapes):
+    several = [
+        [one | {"run": f"r{number}"} for one in correct.trace(*shape)]
+        for number, shape in enumerate(shapes)
+    ]
+    assert proved_together(tmp_path, several) == ([], [])
 
 
-@settings(
-    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=3, deadline=None, suppress_health_check=FIXTURES)
+@given(seeds=seeds(), order=st.randoms())
+def test_the_order_of_the_records_does_not_matter(tmp_path, seeds, order):
+    several = traces(seeds)
+    for records in several:
+        order.shuffle(records)
+    assert proved_together(tmp_path, several) == ([], [])
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=FIXTURES)
 @given(seed=st.integers(0, 2**32), kept=st.data())
 def test_missing_columns_and_missing_steps_are_no_fault(tmp_path, seed, kept):
     records = correct.trace(seed)
@@ -66,6 +95,17 @@ def test_missing_columns_and_missing_steps_are_no_fault(tmp_path, seed, kept):
     thin = [{key: value for key, value in one.items() if key not in gone} for one in left]
     found, _ = proved(tmp_path, [records[0], *thin])
     assert found == []
+
+
+def test_a_checkpoint_of_a_step_without_its_path_is_not_judged(tmp_path):
+    """Though the other steps have one, so that there is something to judge."""
+    records = correct.trace(0)
+    step = next(
+        one for one in steps_of(records)
+        if max(one.get("checkpoint_tokens") or [0]) > one["ctx_len"]
+    )  # fmt: skip
+    del step["accepted"]
+    assert proved(tmp_path, records)[0] == []
 
 
 # One thing changed --------------------------------------------------------------------------------
@@ -361,36 +401,38 @@ garbage = st.one_of(
 )  # fmt: skip
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(seed=st.integers(0, 2**16), data=st.data())
-def test_garbage_in_a_trace_is_never_a_crash(tmp_path, seed, data):
-    records = correct.trace(seed, length=12)
-    for _ in range(data.draw(st.integers(1, 6))):
-        victim = data.draw(st.sampled_from(records))
-        key = data.draw(st.sampled_from(sorted(victim)))
-        victim[key] = data.draw(garbage)
-    text = correct.lines(records).replace("NaN", "null").replace("Infinity", "1e999")
-    cut = data.draw(st.integers(0, 200))
-    found, _ = proved(tmp_path, text[: len(text) - cut])
+@settings(max_examples=10, deadline=None, suppress_health_check=FIXTURES)
+@given(seeds=seeds(2**16), data=st.data())
+def test_garbage_in_a_trace_is_never_a_crash(tmp_path, seeds, data):
+    texts = []
+    for records in traces(seeds, length=12):
+        for _ in range(data.draw(st.integers(1, 6))):
+            victim = data.draw(st.sampled_from(records))
+            key = data.draw(st.sampled_from(sorted(victim)))
+            victim[key] = data.draw(garbage)
+        text = correct.lines(records).replace("NaN", "null").replace("Infinity", "1e999")
+        texts.append(text[: len(text) - data.draw(st.integers(0, 200))])
+    found, _ = proved_together(tmp_path, texts)
     assert {row[2] for row in found} <= {one.name for one in replay.identities()}
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(seed=st.integers(0, 2**16), data=st.data())
-def test_lists_of_another_length_are_named_and_prove_nothing(tmp_path, seed, data):
-    records = correct.trace(seed, length=30)
-    step = data.draw(st.sampled_from(steps_of(records)))
-    key = data.draw(
-        st.sampled_from(["depths", "ranks", "positions", "target_tokens", "node_tokens"])
-    )
-    step[key] = step[key] + [3]
-    found, notices = proved(tmp_path, records)
+@settings(max_examples=3, deadline=None, suppress_health_check=FIXTURES)
+@given(seeds=seeds(2**16), data=st.data())
+def test_lists_of_another_length_are_named_and_prove_nothing(tmp_path, seeds, data):
+    several, longer = traces(seeds, length=30), []
+    for records in several:
+        step = data.draw(st.sampled_from(steps_of(records)))
+        key = data.draw(
+            st.sampled_from(["depths", "ranks", "positions", "target_tokens", "node_tokens"])
+        )
+        step[key] = step[key] + [3]
+        longer.append(key)
+    found, notices = proved_together(tmp_path, several)
     assert found == []
-    assert [key in str(one) for one in notices] == [True]
+    for number, key in enumerate(longer):
+        said = [str(one) for one in notices if f"{number}.jsonl" in one.where]
+        assert [key in text for text in said] == [True]
+    assert len(notices) == TOGETHER
 
 
 @pytest.mark.parametrize("parents", [[-1, 2, 1], [-1, 5, 0], [0, 1, 2], [-1, -1, 0], [-1, 1, 1]])

@@ -1,4 +1,7 @@
-"""Every sample log says what tests/expected says; `pytest --update` writes those files."""
+"""Every sample log says what tests/expected says; `pytest --update` writes those files.
+
+All that is asked of every sample stands here, since one worker then diagnoses each of them once.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,22 @@ import re
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
-from specdiag import outcome
+from specdiag import outcome, report, rule
+from specdiag.report import json as document
+from specdiag.report.sides import WIDEST, sides
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "docs" / "samples.md"
 EXPECTED = Path(__file__).parent / "expected"
 ENTRIES = sorted((ROOT / "sample_logs").iterdir())
 FILES = sorted(path for path in (ROOT / "sample_logs").rglob("*") if path.is_file())
+HEALTHY = [path for path in FILES if "healthy" in path.name]
+RULES = sorted((ROOT / "rules").glob("*.sql"))
+NAMING = [path for path in RULES if rule.load(path).sides]
+ALARMING = ("critical", "high", "medium")
+SCHEMA = Draft202012Validator(json.loads(document.FILE.read_text(encoding="utf-8")))
 LONGEST = 300  # lines of a sample: more than that nobody reads
 
 
@@ -45,6 +56,12 @@ def test_findings(path, sample, request):
         expected.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     assert expected.exists(), f"nothing says what {path.name} shows: pytest --update"
     assert found == json.loads(expected.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=title)
+def test_its_json_is_what_the_schema_says(path, sample):
+    written = json.loads(report.render("json", sample(path.name)))
+    assert not list(SCHEMA.iter_errors(written))
 
 
 # What docs/samples.md says of them
@@ -106,6 +123,52 @@ def test_proof_is_quoted_from_the_sample(path, sample):
             data = Path(one.path).read_bytes()
             data = gzip.decompress(data) if one.path.endswith(".gz") else data
             assert data.decode().split("\n")[one.line - 1] == one.text
+
+
+# What rules make of them ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
+def test_fires_on_a_sample(path, sample):
+    ordered = sorted(ENTRIES, key=lambda one: not one.name.startswith(path.stem))
+    assert any(
+        finding.rule.name == path.stem for one in ordered for finding in sample(one.name).findings
+    )
+
+
+@pytest.mark.parametrize("path", HEALTHY, ids=lambda p: str(p.relative_to(ROOT / "sample_logs")))
+def test_is_silent_on_a_healthy_log(path, sample, diagnose):
+    top = path.parent.name == "sample_logs"
+    found = sample(path.name) if top else diagnose(path)
+    assert [one.id for one in found.findings if one.severity in ALARMING] == []
+
+
+def test_there_are_healthy_logs():
+    assert len(HEALTHY) >= 5
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=title)
+def test_every_rule_decides_on_every_run(path, sample):
+    found = sample(path.name)
+    runs = {run.name for run in found.runs}
+    for name in {one.stem for one in RULES}:
+        decided = [one.run for one in found.results if one.rule == name]
+        assert sorted(decided) == sorted(runs), name
+    hit = {(one.rule.name, one.run) for one in found.findings}
+    assert hit == {(one.rule, one.run) for one in found.results if one.result == "finding"}
+
+
+@pytest.mark.parametrize("path", NAMING, ids=lambda path: path.stem)
+def test_a_sample_has_the_figures_that_a_rule_sets_side_by_side(path, sample):
+    ordered = sorted(ENTRIES, key=lambda one: not one.name.startswith(path.stem))
+    found = next(
+        sides(one)
+        for entry in ordered
+        for one in sample(entry.name).findings
+        if one.rule.name == path.stem and sides(one)
+    )
+    assert len(found) <= 3, "more than a card has room for"
+    assert all(value and len(value) <= WIDEST for _, value in found)
 
 
 # The cases that this project was started for ------------------------------------------------------

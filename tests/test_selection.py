@@ -11,6 +11,8 @@ from specdiag import header, selection
 from specdiag.errors import SpecdiagError
 from specdiag.selection import Selection
 
+pytestmark = pytest.mark.usefixtures("analyses_once")
+
 ROOT = Path(__file__).parents[1]
 RULES = sorted((ROOT / "rules").glob("*.sql"))
 SICK = ROOT / "sample_logs" / "draft_never_accepted.log"  # high

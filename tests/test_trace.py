@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import subprocess
@@ -48,6 +49,7 @@ def annotations(record: type) -> dict[str, str]:
     return {one.name: str(one.type).removesuffix(" | None") for one in dataclasses.fields(record)}
 
 
+@functools.cache
 def columns(table: str) -> dict[str, str]:
     return {
         name: type for name, type, *_ in store.open_empty().execute(f"DESCRIBE {table}").fetchall()

@@ -53,6 +53,7 @@ class Recipe:
     drafter: Schedule
     continuation: int = 192  # tokens
     measured: int = 32  # prompts of each kind that the finished pair is measured on
+    measured_tokens: int = 128  # behind each of these prompts
     recurrence: Recurrence | None = None
 
     def architecture(self) -> Architecture:
@@ -77,7 +78,8 @@ class Recipe:
     def quick(self) -> Recipe:
         """A pair that is good for nothing but to see that all parts of the training run."""
         return replace(
-            self, pools=(Pool(48, 8, 0.7), Pool(200, 4, 0.3)), continuation=40, measured=4,
+            self, pools=(Pool(48, 8, 0.7), Pool(200, 4, 0.3)), continuation=40,
+            measured=4, measured_tokens=12,
             target=replace(self.target, steps=6, long_length=512, warmup=2),
             drafter=replace(self.drafter, steps=12, tokens=512, warmup=2),
         )  # fmt: skip

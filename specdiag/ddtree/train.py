@@ -150,7 +150,7 @@ def finish(
     made = pair.load(folder / "target", folder / "drafter", dtype=torch.float32, name=clock.name)
     rows = []
     for at, (kind, temperature, prompt) in enumerate(MEASURED):
-        rows.append(measure(made, kind, temperature, prompt, recipe.measured))
+        rows.append(measure(made, kind, temperature, prompt, recipe))
         clock.tell(Progress(clock.name, "measuring", at + 1, len(MEASURED)))
     record = {
         "pair": clock.name, "seed": seed, "torch": torch.__version__,
@@ -187,10 +187,13 @@ class Clock:
         self.tell(Progress(self.name, "continuations", self.made, self.texts))
 
 
-def measure(made: Pair, kind: str, temperature: float, prompt: int, count: int) -> dict[str, Any]:
+def measure(
+    made: Pair, kind: str, temperature: float, prompt: int, recipe: Recipe
+) -> dict[str, Any]:
     """Tokens a step of the chain and of the tree of 32 nodes behind `prompt` held-out tokens."""
+    count = recipe.measured
     requests = [
-        Request(str(at), made.tokenizer.encode(text)[:prompt], 128,
+        Request(str(at), made.tokenizer.encode(text)[:prompt], recipe.measured_tokens,
                 sampling=Sampling(temperature=temperature, seed=at))
         for at, text in enumerate(corpus.passages(kind, count, 8 * prompt))
     ]  # fmt: skip

@@ -19,7 +19,7 @@ UNION ALL
 SELECT id, 'state_row', NULL, last_row::VARCHAR, state_row::VARCHAR FROM due WHERE state_row <> last_row
 UNION ALL
 SELECT id, 'checkpoint_rows', tokens, accepted[tokens - ctx_len]::VARCHAR, row::VARCHAR
-FROM (SELECT id, accepted, ctx_len, unnest(checkpoint_tokens) AS tokens, unnest(checkpoint_rows) AS row FROM traced WHERE len(checkpoint_rows) = len(checkpoint_tokens))
+FROM (SELECT id, accepted, ctx_len, unnest(checkpoint_tokens) AS tokens, unnest(checkpoint_rows) AS row FROM traced WHERE accepted IS NOT NULL AND len(checkpoint_rows) = len(checkpoint_tokens))
 WHERE tokens > ctx_len AND row IS DISTINCT FROM accepted[tokens - ctx_len]
 UNION ALL
 SELECT id, 'state_sources', row, parent::VARCHAR, state_source::VARCHAR FROM node WHERE state_source <> parent

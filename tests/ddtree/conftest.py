@@ -37,7 +37,7 @@ def kind(request):
     return request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_target():
     """`make_target(kind, **changes)`: a random target with a window of 6 and sharp logits."""
     import torch
@@ -59,6 +59,30 @@ def make_target():
         return Target.random(Architecture(**values), std=0.3).eval().requires_grad_(False)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def autoregressive(make_target):
+    """`autoregressive(kind, requests, **options)`: what plain decoding of a target makes of them.
+
+    Decoded once: most tests compare what many modes make of the same requests. To be read only.
+    """
+    from specdiag.ddtree.decode import Options, decode
+
+    known = {}
+
+    def autoregressive(kind, requests, **options):
+        asked = tuple(
+            (each.name, tuple(each.prompt), each.max_new_tokens, each.sampling, each.grammar)
+            for each in requests
+        )
+        key = (kind, asked, repr(options))
+        if key not in known:
+            plain = Options(mode="autoregressive", **options)
+            known[key] = decode(make_target(kind), None, requests, plain)
+        return known[key]
+
+    return autoregressive
 
 
 @pytest.fixture

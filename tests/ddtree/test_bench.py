@@ -89,7 +89,7 @@ def row(name, budget, speed, spread=0.01, mode="ddtree", commit=4.0):
     }  # fmt: skip
 
 
-def test_table_file_and_traces_tell_the_same(pair, tmp_path, load, diagnose):
+def test_table_file_and_traces_tell_the_same(pair, tmp_path, analyze):
     out, turns = tmp_path / "out", []
     found = bench.run(pair, SETTINGS, out, lambda: turns.append(1))
     assert found == json.loads((out / "bench.json").read_text())
@@ -115,7 +115,7 @@ def test_table_file_and_traces_tell_the_same(pair, tmp_path, load, diagnose):
             assert low <= each["speed_up"] <= high
     assert "Best budget" in shown and "Not the same text" not in shown
 
-    store = load(out)
+    judged, store = analyze(out)
     for each in found["arms"]:
         query = f"SELECT count(*), avg(commit_len) FROM step WHERE run = '{each['arm']}'"
         steps, commit = store.db.execute(query).fetchone()
@@ -124,7 +124,6 @@ def test_table_file_and_traces_tell_the_same(pair, tmp_path, load, diagnose):
     assert by_name["autoregressive"] == 1 < by_name["ddtree-1"] < by_name["ddtree-12"]
     assert by_name["linear"] == by_name["shadow_linear"] > 1.5
 
-    judged = diagnose(out)
     bad = [(one.rule.name, one.run, one.message) for one in judged.findings
            if one.severity in ("critical", "high", "medium")]  # fmt: skip
     assert bad == []

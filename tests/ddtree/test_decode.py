@@ -31,7 +31,7 @@ def plain(target, requests, **more):
 
 
 @pytest.fixture
-def run(make_target, make_knowing):
+def run(make_target, make_knowing, autoregressive):
     """`run(kind, batch, options, ...)`: plain results, results in the mode, records of its steps"""
 
     def run(kind, batch, options, sampling=GREEDY, stop=frozenset(), budgets=None, seed=0):
@@ -40,7 +40,7 @@ def run(make_target, make_knowing):
             Request(f"r{row}", prompt, 20 + 7 * row, (budgets or {}).get(row), sampling)
             for row, prompt in enumerate(prompts(batch, seed))
         ]
-        expected = plain(target, requests, stop_ids=stop)
+        expected = autoregressive(kind, requests, stop_ids=stop)
         texts = [[*one.request.prompt, *one.tokens] for one in expected]
         steps = []
         options = dataclasses.replace(options, stop_ids=stop)

@@ -50,7 +50,7 @@ class Lucky:
 
 
 @pytest.fixture
-def run(make_target, make_drafter, tokens):
+def run(make_target, make_drafter, autoregressive, tokens):
     """`run(kind, ...)`: the results, the records, and the target."""
 
     def run(kind, mode="ddtree", sampling=GREEDY, batch=3, detail=ALL, recorded=True, **more):
@@ -62,7 +62,7 @@ def run(make_target, make_drafter, tokens):
             Request(f"r{row}", tokens(9 + 5 * row, row), 14 + 6 * row, (None, 4, None)[row], sampling)
             for row in range(batch)
         ]  # fmt: skip
-        plain = decode(target, None, requests, Options(mode="autoregressive"))
+        plain = autoregressive(kind, requests)
         texts = [[*one.request.prompt, *one.tokens] for one in plain]
         options = Options(mode=mode, budget=12, top_k=4, run="d", detail=detail, **more)
         steps = []
@@ -310,18 +310,18 @@ def test_a_clock_that_does_not_run_keeps_nothing():
 
 @pytest.mark.parametrize("name", ["steps.jsonl", "steps.jsonl.zst", "steps.parquet"])
 @pytest.mark.parametrize("mode", ["ddtree", "shadow_linear"])
-def test_every_column_is_read_back(run, tmp_path, diagnose, load, name, mode):
+def test_every_column_is_read_back(run, tmp_path, analyze, name, mode):
     _, steps, _ = run("hybrid", mode=mode)
     path = tmp_path / name
     with TraceWriter(path) as writer:
         writer.write(trace.RunRecord(run="d", target="tiny", budget=12, top_k=4, block=7))
         for step in steps:
             writer.write(step)
-    found = diagnose(path)
+    found, store = analyze(path)
     assert not found.notices
     assert [source["parsed"] for run in found.runs for source in run.sources] == [1.0]
     assert [one.rule.name for one in found.findings if one.severity in ("critical", "high")] == []
-    rows = load(path).rows("SELECT * FROM step ORDER BY line")
+    rows = store.rows("SELECT * FROM step ORDER BY line")
     assert len(rows) == len(steps)
     for row, step in zip(rows, steps, strict=True):
         assert row["extra"] is None and row["other_ms"] is None

@@ -153,18 +153,24 @@ def test_a_pattern_that_no_token_begins_is_refused():
 # Decoding
 
 
+@pytest.fixture(scope="module")
+def regexes():
+    """The grammar of each pattern."""
+    return {pattern: Regex(pattern, TEXTS, VOCAB) for pattern in (LIST, PAIR)}
+
+
 @pytest.fixture
-def run(make_target, make_knowing):
+def run(make_target, make_knowing, autoregressive, regexes):
     """`run(kind, options, pattern, sampling)`: plain results, results in the mode, its steps."""
 
     def run(kind, options, pattern, sampling=GREEDY, batch=2):
         target = make_target(kind)
-        grammar = Regex(pattern, TEXTS, VOCAB)
+        grammar = regexes[pattern]
         requests = [
             Request(f"r{row}", [3 + row, 4, 5, 6 + row], 40 + row, None, sampling, grammar)
             for row in range(batch)
         ]
-        expected = decode(target, None, requests, Options("autoregressive"))
+        expected = autoregressive(kind, requests)
         texts = [[*one.request.prompt, *one.tokens] for one in expected]
         steps = []
         found = decode(target, make_knowing(texts), requests, options, on_step=steps.append)

@@ -27,12 +27,12 @@ def named(prompts, sampling=GREEDY, tokens=30):
 
 
 @pytest.fixture
-def run(make_target, make_knowing):
+def run(make_target, make_knowing, autoregressive):
     """`run(kind, options, requests, prefixes)`: results, with drafts that are often right."""
 
     def run(kind, options, requests, prefixes=None, on_step=None):
         target = make_target(kind)
-        plain = decode(target, None, requests, Options("autoregressive"))
+        plain = autoregressive(kind, requests)
         drafter = make_knowing([[*one.request.prompt, *one.tokens] for one in plain])
         if options.mode == "autoregressive":
             drafter = None

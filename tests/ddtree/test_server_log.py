@@ -28,24 +28,33 @@ def models(pair_folder):
     return pair.load(pair_folder / "target", pair_folder / "drafter")
 
 
+def written(models, folder, mode, requests=None, **options):
+    """A run of two batches: its folder, its log, its records and its results."""
+    requests = requests or [request(models, at) for at in range(4)]
+    with Recording(
+        models, Options(mode, 12, 4, run=mode, stop_ids=models.stop_ids, **options),
+        folder / "steps.jsonl", folder / "server.log",
+    ) as run:  # fmt: skip
+        batches = filter(None, (requests[:3], requests[3:]))
+        results = [each for batch in batches for each in run.decode(batch)]
+    lines = (folder / "server.log").read_text().splitlines()
+    records = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    return folder, lines, records, results
+
+
 @pytest.fixture
 def record(models, tmp_path):
-    """`record(mode, requests)`: the folder of a run of two batches, its log and its records."""
+    """`record(mode, requests)`: what is written of a run of these requests."""
+    return lambda mode, requests=None, **options: written(
+        models, tmp_path / mode, mode, requests, **options
+    )
 
-    def record(mode, requests=None, **options):
-        requests = requests or [request(models, at) for at in range(4)]
-        folder = tmp_path / "runs" / mode
-        with Recording(
-            models, Options(mode, 12, 4, run=mode, stop_ids=models.stop_ids, **options),
-            folder / "steps.jsonl", folder / "server.log",
-        ) as run:  # fmt: skip
-            batches = filter(None, (requests[:3], requests[3:]))
-            results = [each for batch in batches for each in run.decode(batch)]
-        lines = (folder / "server.log").read_text().splitlines()
-        records = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
-        return folder, lines, records, results
 
-    return record
+@pytest.fixture(scope="module")
+def recorded(models, tmp_path_factory):
+    """What is written of a run in each mode, all in one folder, for tests that only read it."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {mode: written(models, folder / mode, mode) for mode in MODES}
 
 
 def request(models, at, tokens=90, **changes):
@@ -79,32 +88,31 @@ def windows(records):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_log_and_trace_of_a_run_are_read_whole_and_nothing_is_wrong(mode, record, load, diagnose):
-    folder, *_ = record(mode)
-    shares = load(folder).rows("SELECT format, parsed FROM source")
-    assert {each["format"]: each["parsed"] for each in shares} == {
-        "sglang_server": 1.0,
-        "steps": 1.0,
-    }
+def test_log_and_trace_of_a_run_are_read_whole_and_nothing_is_wrong(mode, recorded, diagnose):
+    folder, *_ = recorded[mode]
     found = diagnose(folder)
     assert [cause.message for cause in found.causes if cause.severity in SEVERE] == []
-    assert [run.name for run in found.runs] == [mode]
+    (run,) = found.runs
+    assert run.name == mode
+    assert sorted((each["format"], each["parsed"]) for each in run.sources) == [
+        ("sglang_server", 1.0),
+        ("steps", 1.0),
+    ]
 
 
-def test_the_runs_of_all_modes_together_show_no_fault(record, diagnose):
-    texts = set()
-    for mode in MODES:
-        folder, *_, results = record(mode)
-        texts.add(tuple(tuple(each.tokens) for each in results))
+def test_the_runs_of_all_modes_together_show_no_fault(recorded, diagnose):
+    runs = [recorded[mode] for mode in MODES]
+    texts = {tuple(tuple(each.tokens) for each in results) for *_, results in runs}
     assert len(texts) == 1
-    found = diagnose(folder.parent)
+    found = diagnose(runs[0][0].parent)
+    assert len(found.runs) == len(MODES)
     assert [c.message for c in found.causes if c.severity in ("critical", "medium")] == []
     assert {c.rule for c in found.causes if c.severity == "high"} <= {"slower_than_baseline"}
 
 
 @pytest.mark.parametrize("mode", ["linear", "ddtree", "shadow_linear"])
-def test_decode_lines_are_the_means_of_their_forty_steps(mode, record):
-    _, lines, records, _ = record(mode)
+def test_decode_lines_are_the_means_of_their_forty_steps(mode, recorded):
+    _, lines, records, _ = recorded[mode]
     spans = windows(records)
     assert spans
     width = records[0]["effective"]["width"]
@@ -117,8 +125,8 @@ def test_decode_lines_are_the_means_of_their_forty_steps(mode, record):
     assert numbers(lines, "#running-req") == [len(rows) for rows in last]
 
 
-def test_metric_lines_are_the_means_of_the_same_steps(record):
-    _, lines, records, _ = record("ddtree")
+def test_metric_lines_are_the_means_of_the_same_steps(recorded):
+    _, lines, records, _ = recorded["ddtree"]
     spans = windows(records)
     for label, column in (
         ("avg_accepted_depth", "accepted_depth"), ("avg_accepted_drafts", "accepted_drafts"),
@@ -130,8 +138,8 @@ def test_metric_lines_are_the_means_of_the_same_steps(record):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_hook_lines_say_what_runs(mode, record):
-    _, lines, records, _ = record(mode)
+def test_hook_lines_say_what_runs(mode, recorded):
+    _, lines, records, _ = recorded[mode]
     text = "\n".join(lines)
     name = ALGORITHM.get(mode)
     assert re.findall(r"Initialized (\w+) draft runner", text) == ([name] if name else [])
@@ -143,8 +151,8 @@ def test_hook_lines_say_what_runs(mode, record):
     assert ("accept len" in text) == ("metrics" in text or mode == "linear") == (name is not None)
 
 
-def test_arguments_are_the_values_that_ran(record, load):
-    folder, *_ = record("ddtree")
+def test_arguments_are_the_values_that_ran(recorded, load):
+    folder, *_ = recorded["ddtree"]
     (run,) = load(folder).rows("SELECT * FROM run")
     wanted = {
         "algorithm": "DDTREE", "executed": "DDTREE", "speculates": True, "tree": True,
@@ -154,16 +162,16 @@ def test_arguments_are_the_values_that_ran(record, load):
     assert wanted.items() <= run.items()
 
 
-def test_prompts_are_counted(record, models):
-    _, lines, _, results = record("ddtree")
+def test_prompts_are_counted(recorded):
+    _, lines, _, results = recorded["ddtree"]
     prompts = [len(each.request.prompt) for each in results]
     assert numbers(lines, "#new-token", "Prefill") == [sum(prompts[:3]), prompts[3]]
     assert numbers(lines, "#new-seq", "Prefill") == [3, 1]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_request_records_count_what_the_steps_did(mode, record):
-    _, _, records, results = record(mode)
+def test_request_records_count_what_the_steps_did(mode, recorded):
+    _, _, records, results = recorded[mode]
     found = {each["request"]: each for each in kind(records, "request")}
     assert sorted(found) == sorted(each.request.name for each in results)
     for result in results:
@@ -188,8 +196,8 @@ def test_request_records_count_what_the_steps_did(mode, record):
         assert one["proposed_drafts"] == sum(step["nodes"] for step in steps)
 
 
-def test_a_request_record_follows_its_last_step(record):
-    _, _, records, _ = record("ddtree")
+def test_a_request_record_follows_its_last_step(recorded):
+    _, _, records, _ = recorded["ddtree"]
     assert records[0]["record"] == "run"
     for at, each in enumerate(records):
         if each["record"] == "step" and "finish" in each:
@@ -205,8 +213,8 @@ def test_a_request_that_prefill_ends_has_a_record_without_steps(record, models):
     assert (records[1]["completion_tokens"], records[1]["verify_steps"]) == (1, 0)
 
 
-def test_the_oracle_holds_steps_back_but_no_line_of_the_log(record, diagnose):
-    _, plain, _, _ = record("ddtree")
+def test_the_oracle_holds_steps_back_but_no_line_of_the_log(recorded, record, diagnose):
+    _, plain, _, _ = recorded["ddtree"]
     folder, late, records, _ = record("ddtree", detail=frozenset({"oracle"}))
     assert all("oracle_tokens" in step for step in kind(records, "step"))
     for label in ("accept len", "#token", "#running-req"):

@@ -93,7 +93,7 @@ def smallest(request):
     target = dataclasses.replace(recipe.target, steps=3, tokens=256, length=64, long_length=128)
     drafter = dataclasses.replace(recipe.drafter, steps=3, tokens=128)
     return dataclasses.replace(
-        recipe, target=target, drafter=drafter, continuation=24, measured=2,
+        recipe, target=target, drafter=drafter, continuation=24, measured=2, measured_tokens=24,
         pools=(Pool(20, 3, 0.6), Pool(60, 2, 0.4)),
     )  # fmt: skip
 
