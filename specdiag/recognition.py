@@ -110,11 +110,11 @@ def look(parsers: list[Parser], data: bytes) -> tuple[Form | None, list[Parser]]
     """
     head = Head(data)
     chosen, best = choose(parsers, head)
-    known = chosen and chosen.format != "lines" and 2 * head.claims(chosen)[0] > len(head.lines)
-    opened = None if known else head.opened()
+    claimed = head.claims(chosen)[0] if chosen and chosen.format != "lines" else 0
+    opened = head.opened() if 2 * claimed <= len(head.lines) else None
     if opened:
         inner, inner_best = choose([one for one in parsers if one.format == "lines"], opened)
-        if inner:
+        if inner and opened.claims(inner)[0] > claimed:
             return opened.form(inner), inner_best
     return (head.form(chosen) if chosen else None), best
 
