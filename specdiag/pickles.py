@@ -14,7 +14,17 @@ import pickletools
 import zipfile
 from typing import Any, BinaryIO
 
-from specdiag.standins import DEEPEST, Array, Budget, Kind, Namespace, Refused, Storage, known
+from specdiag.standins import (
+    DEEPEST,
+    Array,
+    Budget,
+    Kind,
+    Namespace,
+    OtherArchive,
+    Refused,
+    Storage,
+    known,
+)
 
 ZIP = b"PK\x03\x04"
 LARGEST = 256 << 20  # bytes of the pickle, and of all tensors together
@@ -62,7 +72,7 @@ class _Archive:
         self.read = 0
         mains = [name for name in self.zip.namelist() if name.endswith("data.pkl")]
         if len(mains) != 1:
-            raise Refused("it is a zip archive, but no result that torch.save wrote")
+            raise OtherArchive("it is a zip archive, but no result that torch.save wrote")
         self.home = mains[0].removesuffix("data.pkl")
         self.kept: dict[str, bytes] = {}
 

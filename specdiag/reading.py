@@ -102,6 +102,9 @@ def _recognise(file: Source, parsers: list[Parser]) -> Form | None:
             "if specdiag wrote it, make reports from it with `specdiag report`",
         )
         return None
+    if head[257:262] == b"ustar":
+        file.warn("this is a tar archive", "unpack it, and give the files in it")
+        return None
     head = head.replace(b"\0", b"")  # what a rotated log leaves behind
     if not head.strip():
         for _ in content.blocks(Source(file.name, file.path, notices=file.notices)):

@@ -27,6 +27,9 @@ def records(file: Source) -> bytes:
         with open(file.path, "rb") as stream:
             found = pickles.load(stream, file.size())
         lines = [json.dumps(record) for record in _results(found)]
+    except standins.OtherArchive:
+        file.warn("this is a zip archive", "unpack it, and give the files in it")
+        return b""
     except standins.Refused as error:
         _refuse(file, str(error))
         return b""

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import PurePath
 
 RANK = re.compile(r"(?i)[-_.]?(?:rank|tp|dp|pp|ep|node|shard)[-_]?[0-9]+")
-ROTATED = re.compile(r"(?:\.(?:gz|zst|[0-9]{1,3}|20[0-9]{2}-?[0-9]{2}-?[0-9]{2}))+$")
+ROTATED = re.compile(r"(?:\.(?:gz|zst|bz2|xz|[0-9]{1,3}|20[0-9]{2}-?[0-9]{2}-?[0-9]{2}))+$")
 SERVERS = ("decode", "prefill", "event", "problem")
 
 

@@ -27,6 +27,10 @@ class Refused(Exception):
     """A pickle asks for what it may not have, or is broken; the text says what."""
 
 
+class OtherArchive(Refused):
+    """A zip archive without a pickle."""
+
+
 class Budget:
     """How many values may still be made."""
 

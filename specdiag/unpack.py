@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import stat
 from collections.abc import Callable
@@ -14,18 +16,22 @@ from specdiag.errors import reason
 
 FEED = 1 << 10  # bytes; of a zstd bomb they make 32 MB, so this bounds what comes at once
 
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP, ZSTD, BZIP2, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0"
 
 
 def opened(raw: BinaryIO, hear: Callable[[bytes], None] | None = None) -> IO[bytes]:
     """A file as it is, or unpacked; then `hear` hears the packed bytes as they are read."""
-    magic = raw.read(4)
+    magic = raw.read(6)
     raw.seek(0)
     packed = cast(BinaryIO, _Heard(raw, hear)) if hear else raw
     if magic.startswith(GZIP):
         return cast(IO[bytes], gzip.GzipFile(fileobj=packed))
-    if magic == ZSTD:
+    if magic.startswith(ZSTD):
         return cast(IO[bytes], _Zstd(packed))
+    if magic.startswith(BZIP2):
+        return cast(IO[bytes], bz2.BZ2File(packed))
+    if magic == XZ:
+        return cast(IO[bytes], lzma.LZMAFile(packed))
     return raw
 
 

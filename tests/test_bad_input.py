@@ -6,10 +6,13 @@ what, where, and what to do. A traceback is always our fault.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -242,10 +245,21 @@ def test_a_file_without_permission_is_named_for_real(tmp_path: Path, good: Path)
     assert said(analyze(closed, good)) == ["not read: permission denied"]
 
 
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_an_archive_of_logs_is_named_and_not_taken_for_one(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "server.log").write_text(LINE)
+    packed = shutil.make_archive(str(tmp_path / "logs"), kind, tmp_path, "server.log")
+    with pytest.raises(SpecdiagError) as raised:
+        analyze(packed)
+    assert (raised.value.what, raised.value.help) == (
+        f"this is a {kind} archive", "unpack it, and give the files in it"
+    )  # fmt: skip
+
+
 # What can be read in part
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress, bz2.compress, lzma.compress])
 def test_a_packed_log_that_was_cut_is_analysed_as_far_as_it_goes(
     tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import random
 import re
 from datetime import datetime, timedelta
@@ -252,6 +254,8 @@ ENCODINGS = {
     "gzip": lambda text: gzip.compress(text.encode()),
     "gzip twice": lambda text: gzip.compress(text[:800].encode()) + gzip.compress(text[800:].encode()),
     "zstd": lambda text: zstandard.ZstdCompressor().compress(text.encode()),
+    "bzip2": lambda text: bz2.compress(text.encode()),
+    "xz": lambda text: lzma.compress(text.encode()),
     "no last line end": lambda text: text.rstrip("\n").encode(),
     "empty lines": lambda text: text.replace("\n", "\n\n").encode(),
     "zero bytes": lambda text: b"\0" * 64 + text.encode(),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import sys
 from collections.abc import Iterator
@@ -24,6 +26,7 @@ QUICK = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 zstd = zstandard.ZstdCompressor(write_checksum=True).compress  # as the zstd command does
+PACKERS = [gzip.compress, zstd, bz2.compress, lzma.compress]
 LINES = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
 
 
@@ -269,7 +272,7 @@ def test_very_many_lines_come_in_smaller_blocks(
     assert numbered(Source("x", path)) == {101: b"end"}
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+@pytest.mark.parametrize("pack", PACKERS)
 def test_lines_are_quoted_from_packed_files_also_after_a_giant_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: object
 ) -> None:
@@ -304,7 +307,7 @@ def noise(lines: int = 4000) -> bytes:
     return b"".join(b"%d %x\n" % (n, hash((n, "x")) & 0xFFFFFFFF) for n in range(lines))
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+@pytest.mark.parametrize("pack", PACKERS)
 def test_a_packed_file_that_was_cut_gives_what_it_had(tmp_path: Path, pack: object) -> None:
     data = noise()
     packed = pack(data)  # type: ignore[operator]
@@ -328,7 +331,7 @@ def test_a_zstd_file_cut_in_a_later_block_gives_the_blocks_before(tmp_path: Path
     assert len(file.notices) == 1
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+@pytest.mark.parametrize("pack", PACKERS)
 def test_a_corrupt_packed_file_is_named(tmp_path: Path, pack: object) -> None:
     packed = bytearray(pack(noise()))  # type: ignore[operator]
     middle = len(packed) // 2
@@ -341,7 +344,7 @@ def test_a_corrupt_packed_file_is_named(tmp_path: Path, pack: object) -> None:
     assert file.notices[0].what.startswith("reading stopped: ")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+@pytest.mark.parametrize("pack", PACKERS)
 def test_packed_files_that_were_joined_are_one_text(tmp_path: Path, pack: object) -> None:
     skipped = b"\x50\x2a\x4d\x18\x03\0\0\0pad" if pack is zstd else b""
     path = tmp_path / "x"
@@ -351,7 +354,7 @@ def test_packed_files_that_were_joined_are_one_text(tmp_path: Path, pack: object
     assert file.notices == []
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+@pytest.mark.parametrize("pack", PACKERS)
 def test_a_bomb_is_stopped_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: object
 ) -> None:
