@@ -13,7 +13,7 @@ import duckdb
 from specdiag import bundled, spill
 from specdiag.errors import SpecdiagError
 
-READING = "128MB"  # of DuckDB while files are read: Polars and the blocks take more then
+READING = "96MB"  # of DuckDB while files are read: Polars and the blocks take more then
 MEMORY = "256MB"  # of DuckDB once they are
 DISK = "16GB"  # for what does not fit; a query that wants more has more memory, or an end
 WIDER = ("1GB", "")  # what a query may have that cannot do with it; in the end, what DuckDB takes

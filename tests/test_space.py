@@ -182,7 +182,7 @@ def refused(db, times):
 
 def test_what_finds_too_little_memory_begins_again_with_more():
     with space.connect() as db:
-        assert space.patiently(db, refused(db, 1)) == ["122.0 MiB", "244.1 MiB"]
+        assert space.patiently(db, refused(db, 1)) == ["91.5 MiB", "244.1 MiB"]
     with space.connect() as db:
         space.have_read(db)
         assert space.patiently(db, refused(db, 2))[:2] == ["244.1 MiB", "953.6 MiB"]
