@@ -25,7 +25,7 @@
 
 -- One failure is told by two lines, of the drafter and of the server.
 WITH failed AS (
-    SELECT run, mode(name) AS name, arg_min(detail, (source, line)) AS detail, arg_min(cite(source, line), (source, line), 3) AS lines FROM event
+    SELECT run, arg_min(detail, (source, line)) AS detail, arg_min(cite(source, line), (source, line), 3) AS lines FROM event
     WHERE kind = 'draft_failed' GROUP BY run
 ),
 counted AS (

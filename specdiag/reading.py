@@ -88,7 +88,7 @@ def read(
 def _recognise(file: Source, parsers: list[Parser]) -> Form | None:
     if pickles.is_pickle(file.magic()):
         file.records = reference.records(file)
-        chosen, _ = recognition.choose(parsers, Head(file.records[: content.HEAD]))
+        chosen, _ = recognition.choose(parsers, Head.of(file.records[: content.HEAD]))
         return Form(chosen) if chosen else None
     head = content.head(file)
     if head.startswith(content.PARQUET):

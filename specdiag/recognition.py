@@ -30,19 +30,22 @@ class Form:
 class Head:
     """A file's first lines, each looked at once for all formats."""
 
-    def __init__(self, data: bytes) -> None:
-        self.lines = data.decode("utf-8", "replace").splitlines()[:LINES]
-        self.inside = ""
+    def __init__(self, lines: list[str], inside: str = "") -> None:
+        """`inside` is where they stood in records."""
+        self.lines = lines
+        self.inside = inside
+
+    @classmethod
+    def of(cls, data: bytes) -> Head:
+        return cls(data.decode("utf-8", "replace").splitlines()[:LINES])
 
     def opened(self) -> Head | None:
         """The lines that stand in the records of these, if they do."""
         path = envelope.of(self.lines)
         if not path:
             return None
-        head = Head(b"")
-        head.inside = path
-        head.lines = envelope.opened(pl.DataFrame({"text": self.lines}), path)["text"].to_list()
-        return head
+        found = envelope.opened(pl.DataFrame({"text": self.lines}), path)
+        return Head(found.get_column("text").to_list(), path)
 
     def form(self, parser: Parser) -> Form:
         """How a file that begins like this is read by a parser."""
@@ -108,7 +111,7 @@ def look(parsers: list[Parser], data: bytes) -> tuple[Form | None, list[Parser]]
 
     Records are records first: only where no parser knows most of them, they may hold a log.
     """
-    head = Head(data)
+    head = Head.of(data)
     chosen, best = choose(parsers, head)
     claimed = head.claims(chosen)[0] if chosen and chosen.format != "lines" else 0
     opened = head.opened() if 2 * claimed <= len(head.lines) else None

@@ -86,8 +86,12 @@ def rules(tmp_path, diagnose):
 RESULT = "Latency: 100.000 s\nOutput throughput: 900.000 token/s\nAccept length: {:.3f}\n"
 
 
-def test_a_question_benchmark_prints_one_where_nothing_speculates(rules):
-    assert rules(RESULT.format(1)) == []
+MT_BENCH = "#questions: 80, Throughput: 250.10 token/s, Acceptance length: {:.2f}\n"
+
+
+@pytest.mark.parametrize("printed", [RESULT, MT_BENCH])
+def test_a_question_benchmark_prints_one_where_nothing_speculates(rules, printed):
+    assert rules(printed.format(1)) == []
 
 
 def test_a_question_benchmark_shows_a_drafter_that_is_never_accepted(rules):

@@ -96,7 +96,7 @@ def test_a_line_is_read_the_same_however_it_is_taken_apart(one, data):
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
 def test_a_log_is_read_the_same_however_its_lines_are_taken_apart(path):
     text = path.read_text(encoding="utf-8", errors="replace")
-    one, _ = recognition.choose(PARSERS, Head(text.encode()[: 256 << 10]))
+    one, _ = recognition.choose(PARSERS, Head.of(text.encode()[: 256 << 10]))
     if one in LABELLED:
         assert read(one, text, cut=True) == read(one, text, cut=False)
 

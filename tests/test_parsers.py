@@ -80,7 +80,7 @@ def test_fills_columns_that_exist(one, event):
 
 @each_parser
 def test_recognises_its_own_samples(one):
-    found, best = recognition.choose(PARSERS, Head(text_of(one).encode()))
+    found, best = recognition.choose(PARSERS, Head.of(text_of(one).encode()))
     assert found is not None and found.name == one.name
     assert [other.name for other in best] == [one.name]
 

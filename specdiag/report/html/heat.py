@@ -43,8 +43,10 @@ class Map:
 def maps(store: Store, most: int | None = None) -> tuple[list[Map], list[str]]:
     """A map for every run that has trees, in the order of their names, and runs beyond `most`."""
     runs = store.rows(
-        """SELECT run, bool_or(coalesce(len(ranks) = len(parents), false)) AS ranked, sum(len(parents))::BIGINT AS nodes
-           FROM step WHERE NOT coalesce(warmup, false) AND len(parents) > 1 GROUP BY run ORDER BY run"""  # noqa: E501
+        """SELECT run, bool_or(coalesce(len(ranks) = len(parents), false)) AS ranked,
+               sum(len(parents))::BIGINT AS nodes
+           FROM step WHERE NOT coalesce(warmup, false) AND len(parents) > 1
+           GROUP BY run ORDER BY run"""
     )
     if not runs:
         return [], []
