@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_logs"
-PROGRAM = shutil.which("chromium")
+# The windowless build first: the whole browser now and then stops to draw without a screen, and
+# then nothing that waits for the next frame ends.
+PROGRAM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
 def missing() -> str:
     """What has to be installed before a page can be opened, or nothing."""
     if find_spec("playwright") is None:
         return "needs playwright: pip install 'specdiag-llm[browser]'"
-    return "" if PROGRAM else "needs chromium: apt-get install chromium"
+    return "" if PROGRAM else "needs a browser: apt-get install chromium-headless-shell"
 
 
 def launch(playwright: Playwright) -> Browser:
