@@ -17,8 +17,8 @@ from specdiag import checked, restored, store
 from specdiag.checked import Record
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import SpecdiagError, reason
+from specdiag.opening import DATABASE
 from specdiag.provenance import Input, Provenance
-from specdiag.reading import DATABASE
 from specdiag.report.json import SCHEMA
 from specdiag.store import Store
 

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, interrupt, reading, replay, runs, space
+from specdiag import bundled, interrupt, opening, reading, replay, runs, space
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
@@ -133,13 +133,12 @@ def _fill(
     """Read all files into the tables."""
     staging = Staging(db)
     readings = []
-    for number, file in enumerate(files):
-        with timings.part("reading", file.name) as part:
-            one = reading.read(
-                staging, number, file, parsers, progress or (lambda done: None), threads, cache
-            )
-            part.done(one.format, one.source.size(), one.lines)
-        readings.append(one)
+    with contextlib.closing(opening.in_turn(files, parsers, threads, cache)) as turns:
+        for number, file in enumerate(files):
+            with timings.part("reading", file.name) as part:
+                one = reading.read(staging, number, next(turns), progress or (lambda done: None))
+                part.done(one.format, one.source.size(), one.lines)
+            readings.append(one)
     staging.finish()
     space.have_read(db)
     staging.narrow("decode", *DECODED)

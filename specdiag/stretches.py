@@ -35,8 +35,10 @@ class Stretch:
         return Stretch(self.size + len(block.data), block.after, block.open)
 
 
-def parsed(file: Source, form: Form, threads: int) -> Iterator[tuple[Stretch, Parsed]]:
-    """The stretches of a file and what they gave, in order, several blocks at a time."""
+def parsed(
+    file: Source, form: Form, workers: ThreadPoolExecutor, threads: int
+) -> Iterator[tuple[Stretch, Parsed]]:
+    """The stretches of a file and what they gave, in order; workers parse some blocks at a time."""
     chosen = form.parser
     if file.magic() == content.PARQUET:
         from specdiag import parquet
@@ -65,26 +67,22 @@ def parsed(file: Source, form: Form, threads: int) -> Iterator[tuple[Stretch, Pa
             data, line = heading + b"\n" + data, line - 1
         return parser.read(chosen, data, line, form.wrapper, form.inside)
 
-    pool = ThreadPoolExecutor(threads)
-    try:
-        if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):
-            begun = _bundled(_ahead(pool, begin, found, threads))
-            for bundle, done in _ahead(pool, lambda one: lines.finish(chosen, one[1]), begun, 1):
-                yield bundle[0], done
-        else:
-            for block, done in _ahead(pool, whole, found, threads):
-                yield Stretch().and_then(block), done
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # who interrupts does not want to wait
+    if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):
+        begun = _bundled(_ahead(workers, begin, found, threads))
+        for bundle, done in _ahead(workers, lambda one: lines.finish(chosen, one[1]), begun, 1):
+            yield bundle[0], done
+    else:
+        for block, done in _ahead(workers, whole, found, threads):
+            yield Stretch().and_then(block), done
 
 
 def _ahead(
-    pool: ThreadPoolExecutor, work: Callable[[One], Done], found: Iterable[One], most: int
+    workers: ThreadPoolExecutor, work: Callable[[One], Done], found: Iterable[One], most: int
 ) -> Iterator[tuple[One, Done]]:
     """What the work makes of each, in order; at most so many are worked on beside the first."""
     waiting: deque[tuple[One, Future[Done]]] = deque()
     for one in found:
-        waiting.append((one, pool.submit(work, one)))
+        waiting.append((one, workers.submit(work, one)))
         if len(waiting) > most:
             first, result = waiting.popleft()
             yield first, result.result()
@@ -100,7 +98,9 @@ def _bundled(
     bundle: list[lines.Begun] = []
     stretch, left = Stretch(), 0
     for block, begun in found:
-        if block.open and bundle:  # alone: once the file grows it is read again
+        # The last lines alone, since they are read again once the file grows; but what little of
+        # a file there is is read again as a whole.
+        if block.open and stretch.size > content.BLOCK:
             yield stretch, bundle
             stretch, bundle, left = Stretch(), [], 0
         stretch = stretch.and_then(block)

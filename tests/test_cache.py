@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from specdiag import cache, content, diagnosis, lines, parser, quoting, reading
+from specdiag import cache, content, diagnosis, lines, opening, parser, quoting, reading
 from specdiag.cache import Cache
 from specdiag.source import Source
 
@@ -74,9 +75,9 @@ def parsed(monkeypatch):
 def read(definitions):
     def read(path, cache, parsers=definitions[0], **more):
         rows = Rows()
-        one = reading.read(
-            rows, 3, Source(path.name, path, **more), parsers, lambda done: None, 2, cache
-        )
+        file = Source(path.name, path, **more)
+        with closing(opening.in_turn([file], parsers, 2, cache)) as turns:
+            one = reading.read(rows, 3, next(turns), lambda done: None)
         return (
             rows.tables(), one.format, one.lines, one.understood, one.unread, one.strangers,
             one.arms, one.source.notices, one.source.document,
@@ -119,6 +120,9 @@ def test_a_grown_file_is_parsed_from_where_it_ended(
     share, data, tmp_path, kept, read, parsed, monkeypatch
 ):
     monkeypatch.setattr(cache, "HEAD", 1000)
+    monkeypatch.setattr(
+        content, "BLOCK", 2000
+    )  # as large beside this file as it is beside a gigabyte
     path = tmp_path / "a"
     part = int(len(data) * share)
     path.write_bytes(data[:part])
@@ -297,7 +301,8 @@ def test_lines_of_a_file_that_was_not_parsed_again_are_sought(tmp_path, kept, re
     read(path, kept)
     file = Source(path.name, path)
     parsers = diagnosis.definitions([], [])[0]
-    reading.read(Rows(), 0, file, parsers, lambda done: None, 2, kept)
+    for one in opening.in_turn([file], parsers, 2, kept):
+        reading.read(Rows(), 0, one, lambda done: None)
     assert len(file.marks) > 1
     monkeypatch.setattr(content, "blocks", None)
     texts = LOG.decode().split("\n")

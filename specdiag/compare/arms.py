@@ -12,8 +12,8 @@ from pathlib import Path
 
 from specdiag import diagnosis, saved, source
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
+from specdiag.opening import DATABASE
 from specdiag.parser import Parser
-from specdiag.reading import DATABASE
 from specdiag.store import Store
 
 HEAD = 1 << 16

@@ -1,0 +1,146 @@
+"""Files in their turn: recognised, and the first of them parsed before the one ahead is done."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+
+from specdiag import content, parsing, pickles, recognition, reference, stretches
+from specdiag.cache import Cache
+from specdiag.parser import Parsed, Parser
+from specdiag.recognition import Form, Head
+from specdiag.source import Source
+
+SMALL = content.BLOCK  # bytes of a file that is parsed as a whole before its turn
+
+DATABASE = b"DUCK"  # from byte 8 on
+
+# What specdiag itself wrote, as beside the traces of `ddtree bench`: results, and no evidence.
+_OWN = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"specdiag":')
+
+
+@dataclass
+class Opened:
+    """A file whose turn it is: how it is read, and what its stretches give."""
+
+    file: Source
+    form: Form | None = None  # of a file that nobody knows there is none
+    first: tuple[Parsed, ...] = ()  # what was parsed before its turn
+    rest: Generator[Parsed, None, None] | None = None
+
+    def __iter__(self) -> Iterator[Parsed]:
+        yield from self.first
+        if self.rest:
+            yield from self.rest
+
+    def close(self) -> None:
+        if self.rest:
+            self.rest.close()
+
+
+def in_turn(
+    files: Iterable[Source], parsers: list[Parser], threads: int | None = None,
+    cache: Cache | None = None,
+) -> Generator[Opened, None, None]:  # fmt: skip
+    """Every file, in order: those behind it are begun while one is read.
+
+    So many blocks are parsed at once as there are threads, of all files together. Of a small file
+    that is all of it; with one thread nothing is begun before its turn.
+    """
+    threads = threads or stretches.WORKERS
+    workers, openers = ThreadPoolExecutor(threads), ThreadPoolExecutor(threads)
+    begun: deque[Future[Opened]] = deque()
+    try:
+        for file in files:
+            begun.append(openers.submit(_open, file, parsers, workers, threads, cache))
+            # What the first stretch of a large file gives takes as much memory as some small files.
+            beside = threads if file.size() <= SMALL else 1
+            while len(begun) > (beside if threads > 1 else 0):
+                yield from _turn(begun)
+        while begun:
+            yield from _turn(begun)
+    finally:  # who interrupts waits for no more than what is parsed right now
+        workers.shutdown(wait=False, cancel_futures=True)
+        openers.shutdown(cancel_futures=True)
+        for one in begun:
+            if not one.cancelled() and not one.exception():
+                one.result().close()
+
+
+def _turn(begun: deque[Future[Opened]]) -> Iterator[Opened]:
+    with closing(begun.popleft().result()) as opened:
+        yield opened
+
+
+def _open(
+    file: Source, parsers: list[Parser], workers: ThreadPoolExecutor, threads: int,
+    cache: Cache | None,
+) -> Opened:  # fmt: skip
+    form = recognise(file, parsers)
+    if form is None:
+        return Opened(file)
+    file.taken = 0
+    found = parsing.parsed(file, form, workers, threads, cache)
+    first = next(found, None)
+    return Opened(file, form, (first,) if first else (), found)
+
+
+def recognise(file: Source, parsers: list[Parser]) -> Form | None:
+    """How a file is read, if it is; why not becomes a notice of it."""
+    if pickles.is_pickle(file.magic()):
+        file.records = reference.records(file)
+        chosen, _ = recognition.choose(parsers, Head.of(file.records[: content.HEAD]))
+        return Form(chosen) if chosen else None
+    head = content.head(file)
+    if head.startswith(content.PARQUET):
+        from specdiag import parquet
+
+        chosen = parquet.recognise(file, parsers)
+        return Form(chosen) if chosen else None
+    if head[8:].startswith(DATABASE):
+        file.warn(
+            "this is a DuckDB file, and no log",
+            "if specdiag wrote it, make reports from it with `specdiag report`",
+        )
+        return None
+    if head[257:262] == b"ustar":
+        file.warn("this is a tar archive", "unpack it, and give the files in it")
+        return None
+    head = head.replace(b"\0", b"")  # what a rotated log leaves behind
+    if not head.strip():
+        for _ in content.blocks(Source(file.name, file.path, notices=file.notices)):
+            break
+        if not file.notices:
+            file.warn("the file is empty", "look whether its writer died, or give another file")
+        return None
+    if _OWN.match(head):
+        return None
+    if _is_binary(head):
+        file.warn(
+            "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
+        )
+        return None
+    form, all_best = recognition.look(parsers, head)
+    if form is None:
+        file.warn(
+            "no parser knows this file",
+            "see what is known with `specdiag parsers`; more with --parsers",
+        )
+    elif len(all_best) > 1:
+        names = " and ".join(one.name for one in all_best)
+        file.warn(
+            f"{names} both claim this file; it is read as {form.parser.name}",
+            "make `recognise` of one of them narrower",
+        )
+    return form
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether more than a tenth of the first bytes are no text; zero bytes do not count."""
+    text = head[:4096].decode("utf-8", "replace")
+    odd = sum(1 for sign in text if sign == "\ufffd" or (sign < " " and sign not in "\t\n\r\f\x1b"))
+    return odd > len(text) / 10
