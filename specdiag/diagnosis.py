@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from specdiag import bundled, outcome, parser, quoting, rule, store
+from specdiag import bundled, outcome, parser, quoting, rule, ruling, store
 from specdiag.assertions import Verdict
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.finding import Evidence, Finding, Run, explain, rank
@@ -204,15 +204,11 @@ def analyze(
     hits: list[tuple[Rule, Hit]] = []
     results: list[Decision] = []
     broken: list[SpecdiagError] = []
-    with using.timings.part("needs of rules"):
-        asked = rule.ask(rules, filled.db)
-    for one in rules:
-        try:
-            with using.timings.part("rule", one.name):
-                found, decided = rule.apply(one, filled.db, one.params, asked)
-        except SpecdiagError as error:
-            broken.append(error)
+    for result in ruling.apply(rules, filled, using):
+        if isinstance(result, SpecdiagError):
+            broken.append(result)
             continue
+        one, found, decided = result
         hits += [(one, hit) for hit in found]
         results += decided
     findings = _findings(hits, filled)

@@ -71,6 +71,13 @@ def patiently(db: duckdb.DuckDBPyConnection, work: Callable[[], Done]) -> Done:
             _widen(db)
 
 
+def beside(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """One more connection to a database, under the same limits."""
+    other = db.cursor()
+    _wider[other] = _wider[db]
+    return other
+
+
 def _widen(db: duckdb.DuckDBPyConnection) -> None:
     limit = _wider[db].pop(0)
     db.execute(f"SET memory_limit = '{limit}'" if limit else "RESET memory_limit")
