@@ -1,7 +1,7 @@
 -- title    = "The target never accepts a draft"
 -- severity = "high"
 -- family   = "acceptance"
--- needs    = { commit_sample = ["commit_len"], event = [], run = [] }
+-- needs    = { commit_sample = ["commit_len"], commit_mean = [], event = [], run = [] }
 -- applies  = "speculates AND served"
 -- enable   = "keep the decode lines (log level info) or the response records of at least 200 steps"
 -- why      = "With a working drafter some first drafts match: a commit length of 1.00 on every line means that only the target's own token is ever kept, and each step pays for a draft that is thrown away."
@@ -29,7 +29,7 @@
 -- A benchmark's figure stands for its whole output. Simulated or adaptive speculation is low on
 -- purpose: that is another rule.
 WITH dead AS (
-    SELECT run FROM commit_sample GROUP BY run HAVING sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) <= $floor
+    SELECT run FROM commit_mean GROUP BY run HAVING sum(commit_len * steps) / sum(steps) <= $floor
 ),
 sample AS (
     SELECT s.*, coalesce(s.steps, 1) AS weight
