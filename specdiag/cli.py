@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from specdiag import __version__, interrupt
+from specdiag import __version__, interrupt, standard
 from specdiag.commands.lazy import Commands
 from specdiag.errors import SpecdiagError
 
@@ -48,6 +48,9 @@ def main() -> None:
         typer.echo(str(error), err=True)
         sys.exit(error.exit_code)
     except Exception as error:
+        if isinstance(error, OSError) and (told := standard.refused(error)):
+            typer.echo(str(told), err=True)
+            sys.exit(told.exit_code)
         if str(error) == _INTERRUPTED:
             sys.exit(INTERRUPTED)
         if type(error).__name__ == "OutOfMemoryException":
@@ -72,6 +75,7 @@ def run() -> None:
     To wait for what threads are at, and to tidy memory up, takes seconds.
     """
     interrupt.listen()
+    standard.prepare()
     try:
         main()
     except SystemExit as left:

@@ -109,8 +109,8 @@ def write(
             continue
         with line, timings.part("report", one.kind):
             text = report.render(one.kind, result, store, origin, tokens)
-        if one.path == STDOUT:
-            typer.echo(text, nl=not text.endswith("\n"))
+        if one.path == STDOUT:  # the same bytes as in a file
+            typer.echo(text.encode("utf-8", "backslashreplace"), nl=not text.endswith("\n"))
         else:
             files.write(Path(one.path), text)
             if one.kind == "html" and not alone:

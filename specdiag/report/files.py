@@ -88,7 +88,7 @@ def _replace(path: Path, data: bytes) -> None:
 def wrong(path: Path, error: OSError | ValueError) -> SpecdiagError:
     """What keeps a file from being written, as the user's mistake."""
     code = error.errno if isinstance(error, OSError) else None
-    if code in (errno.ENOENT, errno.ENOTDIR):
+    if code in (errno.ENOENT, errno.ENOTDIR) and not path.parent.is_dir():
         folder = str(path.parent)
         what = "a file" if path.parent.exists() else "missing"
         return SpecdiagError(

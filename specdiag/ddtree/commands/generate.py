@@ -295,6 +295,5 @@ def _generate(
 
 
 def _print(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.write(text)  # as it is: echo would leave out what colours a terminal
     sys.stdout.flush()
