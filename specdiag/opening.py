@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 
-from specdiag import content, parsing, pickles, recognition, reference, stretches
+from specdiag import content, own, parsing, pickles, recognition, reference, stretches
 from specdiag.cache import Cache
 from specdiag.parser import Parsed, Parser
 from specdiag.recognition import Form, Head
@@ -19,8 +19,9 @@ SMALL = content.BLOCK  # bytes of a file that is parsed as a whole before its tu
 
 DATABASE = b"DUCK"  # from byte 8 on
 
-# What specdiag itself wrote, as beside the traces of `ddtree bench`: results, and no evidence.
-_OWN = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"specdiag":')
+# Pages, and what people note of their logs: they quote lines, and are none.
+_PAGE = re.compile(rb"\s*<(?:!doctype\b|html\b|\?xml\b)", re.IGNORECASE)
+_NOTES = (".md", ".markdown", ".rst", ".adoc")
 
 
 @dataclass
@@ -102,6 +103,8 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
         chosen = parquet.recognise(file, parsers)
         return Form(chosen) if chosen else None
     if head[8:].startswith(DATABASE):
+        if not file.given and own.saved(file.path):
+            return None
         file.warn(
             "this is a DuckDB file, and no log",
             "if specdiag wrote it, make reports from it with `specdiag report`",
@@ -117,7 +120,15 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
         if not file.notices:
             file.warn("the file is empty", "look whether its writer died, or give another file")
         return None
-    if _OWN.match(head):
+    if own.wrote(head):
+        return None
+    if _PAGE.match(head) or (not file.given and file.path.suffix.lower() in _NOTES):
+        file.warn(
+            "this may quote a log, and is none",
+            "name it to have it read all the same"
+            if not _PAGE.match(head)
+            else "give the log itself",
+        )
         return None
     if _is_binary(head):
         file.warn(
