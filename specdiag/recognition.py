@@ -9,7 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
-from specdiag import blocks, document, envelope
+from specdiag import blocks, document, envelope, wrapping
 from specdiag.parser import Parser
 
 LINES = 2000  # that are looked at
@@ -51,7 +51,7 @@ class Head:
         """How a file that begins like this is read by a parser."""
         start = "\n".join(self.lines[:3]).encode()
         return Form(
-            parser, self.inside, self._wrapper(parser), blocks.heading(parser, self.lines),
+            parser, self.inside, self.wrapper(parser), blocks.heading(parser, self.lines),
             parser.format != "lines" and document.is_document(start),
         )  # fmt: skip
 
@@ -88,13 +88,9 @@ class Head:
         either = "|".join(f"(?:{one})" for one in patterns)
         return int(self._text.str.contains(either).sum()) if either else 0
 
-    def _wrapper(self, parser: Parser) -> str:
-        """The collector's pattern that most of the lines begin with, if any."""
-        lines = sum(1 for line in self.lines if line.strip())
-        for pattern in parser.wrappers:
-            if self._matching([f"^(?:{pattern})"]) > lines / 2:
-                return pattern
-        return ""
+    def wrapper(self, parser: Parser) -> str:
+        """A pattern of what a collector puts before most of the lines, if any."""
+        return wrapping.around(parser, self.lines, self._matching)
 
 
 def _has_key(text: str, keys: set[str], path: str) -> bool:
@@ -119,6 +115,9 @@ def look(parsers: list[Parser], data: bytes) -> tuple[Form | None, list[Parser]]
         inner, inner_best = choose([one for one in parsers if one.format == "lines"], opened)
         if inner and opened.claims(inner)[0] > claimed:
             return opened.form(inner), inner_best
+    if chosen is None:  # a collector's words may stand before those that its lines are known by
+        best = [one for one in parsers if one.format == "lines" and head.wrapper(one)]
+        chosen = best[-1] if best else None
     return (head.form(chosen) if chosen else None), best
 
 
