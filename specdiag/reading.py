@@ -12,6 +12,7 @@ from specdiag import records
 from specdiag.opening import Opened
 from specdiag.source import Source
 from specdiag.staging import Staging
+from specdiag.years import Years
 
 MOST_ARMS = 100  # runs that one file can name; every run is compared with every other
 NAMED = 10  # fields that no parser knows; more are counted
@@ -46,6 +47,7 @@ def read(staging: Staging, number: int, opened: Opened, progress: Progress) -> R
         return reading
     reading.format = opened.form.parser.name
     starts: list[int] = []
+    years = Years(opened.form.parser)
     told = 0
     for parsed in opened:
         if parsed.refused:
@@ -53,9 +55,11 @@ def read(staging: Staging, number: int, opened: Opened, progress: Progress) -> R
             file.warn(why, "update specdiag, or write the older version")
             break
         starts += sorted(parsed.starts)
+        years.look([frame for frames in parsed.frames.values() for frame in frames])
         for table, frames in parsed.frames.items():
             for frame in frames:
-                staging.add(table, _placed(_armed(reading, frame), number, starts))
+                placed = _placed(_armed(reading, frame), number, starts)
+                staging.add(table, years.placed(placed))
         reading.lines += parsed.lines
         reading.understood += parsed.understood
         reading.unread += parsed.unread
