@@ -221,6 +221,8 @@ LOG = [SERVER, *DECODES]
 WRAPPERS = {
     "none": "{}",
     "docker compose": "sglang-1  | {}",
+    "docker compose in colour": "\x1b[36msglang-1  | \x1b[0m{}",
+    "pm2": "3|sglang  | {}",
     "cri": "2026-03-14T10:21:07.123456789Z stdout F {}",
     "journald": "Mar 14 10:21:07 gpu-7 sglang[4711]: {}",
     "journald iso": "2026-03-14T10:21:07+00:00 gpu-7 sglang[4711]: {}",
@@ -231,6 +233,9 @@ WRAPPERS = {
     "srun": "0: {}",
     "torchrun": "[rank0]: {}",
     "ray": "(Scheduler pid=4711, ip=10.0.0.7) {}",
+    "ray in colour": "\x1b[36m(SGLangEngine2 pid=4711)\x1b[0m {}",
+    "ray pasted from a terminal": "[36m(Scheduler pid=4711, ip=10.0.0.7)[0m {}",
+    "ray serve": "(ServeReplica:default:LLMServer pid=4711, ip=10.0.0.7) {}",
     "quote": "> {}",
     "quote of HTML": "&gt; {}",
     "colour": "\x1b[32m{}\x1b[0m",
@@ -344,6 +349,15 @@ def test_an_encoded_log_is_read_the_same(variants, plain, name):
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_a_wrapped_log_of_vllm_is_read_the_same(variants, name):
     assert variants[f"vllm {name}"] == variants["plain vllm"]
+
+
+@pytest.mark.parametrize("server", ["sglang", "vllm"])
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_nothing_is_left_of_a_wrapper(server, name):
+    data = VARIANTS[f"{server} {name}"]
+    form, _ = recognition.look(PARSERS, data)
+    parsed = parser.read(form.parser, data, 1, form.wrapper, form.inside)
+    assert parsed.strangers == []
 
 
 @pytest.mark.parametrize(
