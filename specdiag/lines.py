@@ -36,7 +36,7 @@ PAIR = (  # after a colon only figures and lists, or a heading would pass for a 
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 ARGUMENT = (
     r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
-    rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
+    rf"(?:{QUOTED}|\[(?:[^\[\]]|\[[^\]]*\])*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
 FEW = 0.25  # of the lines of a block
 SHOWN = 5  # lines not understood that are kept for the report
