@@ -6,10 +6,10 @@
 -- enable   = "keep the decode lines (log level info) or the response records of at least 200 steps"
 -- why      = "With a working drafter some first drafts match: a commit length of 1.00 on every line means that only the target's own token is ever kept, and each step pays for a draft that is thrown away."
 -- fix      = [
---   "N-gram drafts copy what was there before: repeat a paragraph in the prompt. If drafts are accepted there, the text is the reason, and speculation only costs.",
 --   "Run the same drafter with TP 1, an unquantised target, greedy, and one short prompt. If drafts are accepted there, add the features back one by one.",
 --   "Otherwise compare the drafter's configuration with its published one: target layer ids, mask token, vocabulary, output head, the target it was trained for.",
 --   "After prefill/decode separation or a fused path: check that the drafter gets real hidden states.",
+--   "N-gram drafts only copy what was there before: repeat a paragraph in the prompt. If drafts are accepted there, the text is the reason, and speculation only costs.",
 -- ]
 -- formula  = "C <= 1.05 in 98 % of the samples and on average, over at least 200 steps; of llama.cpp and vLLM accepted / drafted"
 -- sides    = { "commit length" = "commit_len", "steps measured" = "steps" }

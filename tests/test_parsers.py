@@ -190,6 +190,14 @@ def test_records_of_pairs_that_share_a_line_are_kept_apart():
     assert [row["commit_len"] for row in found] == [2.0, 3.0]
 
 
+def test_a_label_of_a_block_is_left_out_by_its_form():
+    block = (
+        "= Serving Benchmark Result =\nP99.9 TPOT (ms): 8.4\n  Position 12: 1.2\nmoon: full\n"
+        + "=" * 50
+    )
+    assert read(block, "bench_serving_text").unread == {("benchmark", "moon"): 1}
+
+
 def test_an_unknown_pair_is_kept():
     (row,) = rows(
         read("[2026-03-14 10:21:07] DDTREE metrics: commit_len=2 moon=full"), "acceptance"
