@@ -91,6 +91,8 @@ class Head:
     def _wrapper(self, parser: Parser) -> str:
         """The collector's pattern that most of the lines begin with, if any."""
         lines = sum(1 for line in self.lines if line.strip())
+        if parser.record and self._matching([f"^(?:{parser.record})"]) > lines / 2:
+            return ""  # a time of the format's own is none of a collector
         for pattern in parser.wrappers:
             if self._matching([f"^(?:{pattern})"]) > lines / 2:
                 return pattern

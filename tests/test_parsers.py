@@ -368,6 +368,17 @@ def test_nothing_is_left_of_a_wrapper(server, name):
     assert parsed.strangers == []
 
 
+@pytest.mark.parametrize("wrapper", ["{}", "2026-08-13T08:33:29.1Z {}", "\x1b[2m{}\x1b[0m"])
+@pytest.mark.parametrize("lines", [DECODES, VLLM], ids=["sglang", "vllm"])
+def test_a_log_of_dynamo_keeps_its_times(decoded, lines, wrapper):
+    """Dynamo puts a time of its own before a message, in the form of a collector's."""
+    messages = [re.sub(r"^.*?\] ", "", line) for line in lines]
+    placed = [f"2026-08-13T08:33:{n:02}.5Z  INFO loggers.log: {m}" for n, m in enumerate(messages)]
+    found = decoded(log_of(placed, wrapper))
+    assert [row["time"].second for row in found] == list(range(len(lines)))
+    assert all(row["complete"] for row in found)
+
+
 @pytest.mark.parametrize(
     ("ranks", "rank"),
     [
