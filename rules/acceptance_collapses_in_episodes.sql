@@ -1,4 +1,4 @@
--- title    = "Acceptance collapses for a while and comes back"
+-- title    = "Acceptance collapses, for a while or for good"
 -- severity = "high"
 -- family   = "acceptance"
 -- needs    = { run = ["served"], acceptance = [], decode = [], request = [], event = [] }
@@ -9,7 +9,7 @@
 --   "Run the same traffic with the prefix cache off (--disable-radix-cache, --no-enable-prefix-caching): if the episodes are gone, a hit leaves the drafter's cache or the recurrent state stale.",
 --   "Until it is found, restart when a window accepts nothing, and read the answers of the episode: they may be wrong.",
 -- ]
--- formula  = "windows with A <= 0.01 a step, at least 2 in a row and 100 steps or 300 drafts together, with healthy windows (A >= 0.3 a step) before and after"
+-- formula  = "windows with A <= 0.01 a step, at least 2 in a row and 100 steps or 300 drafts together, with healthy windows (A >= 0.3 a step) before and after; or at least 5 in a row and 1,000 steps or 3,000 drafts, after healthy windows and up to the end"
 -- sides    = { "accepted drafts in episodes" = "episode_drafts", "accepted drafts around them" = "healthy_drafts" }
 -- unlike   = [
 --   "Long contexts on which nothing is accepted, between short ones (acceptance_decays_with_context).",
@@ -17,16 +17,16 @@
 --   "A policy that stops to draft above a batch size, or a simulated acceptance (acceptance_low_on_purpose).",
 --   "One strange request among many: the others would still be accepted.",
 --   "N-gram drafts on text that repeats nothing: few are accepted by nature.",
---   "A decline that never comes back (acceptance_decays_with_context, position_cliff).",
+--   "A decline to something above nothing, or as the context grows (acceptance_decays_with_context, position_cliff).",
 -- ]
 -- causes   = [
 --   { name = "cache_hit", cause = "a prefix-cache hit, an abort or the request before leaves the drafter's cache or the recurrent state stale", test = "the same traffic with the prefix cache off: no episode" },
 --   { name = "poisoned_state", cause = "a state inside the engine is broken for good and only some requests meet it", test = "repeat a prompt of the episode alone on a fresh server: accepted there" },
 --   { name = "looping", cause = "the target itself produces garbage in the episode", test = "the same prompt without speculation, greedy: the text is sound there" },
 -- ]
--- reports  = ["vllm-project/vllm#55357", "ggml-org/llama.cpp#19231"]
+-- reports  = ["vllm-project/vllm#55357", "vllm-project/vllm-ascend#10495", "ggml-org/llama.cpp#19231"]
 -- explains = ["draft_never_accepted", "prefix_cache_conflict"]
--- params   = { floor = 0.01, healthy = 0.3, drafts = 50, windows = 2, steps = 100.0, drafted = 300, around = 2, loop = 0.6 }
+-- params   = { floor = 0.01, healthy = 0.3, drafts = 50, windows = 2, steps = 100.0, drafted = 300, around = 2, loop = 0.6, last = 5, longer = 10 }
 
 WITH spoken_for AS (
     SELECT run FROM event WHERE kind IN ('simulated', 'adaptive')
@@ -51,7 +51,7 @@ report AS NOT MATERIALIZED (
     SELECT run, 'request', source, line, '', time, coalesce(correct_drafts / verify_steps, commit_len - 1), verify_steps, proposed_drafts, NULL, prompt_tokens
     FROM request WHERE verify_steps >= 10
 ),
--- An episode takes dead reports and healthy ones on both sides: most runs have not even as many.
+-- An episode takes dead reports and healthy ones: most runs have not even as many.
 mixed AS (
     SELECT DISTINCT run, kind FROM (
         SELECT run, kind FROM report GROUP BY run, kind, rank
@@ -75,7 +75,8 @@ stretch AS (
 around AS (
     SELECT s.*,
         sum(healthy) OVER (PARTITION BY run, kind, rank ORDER BY stretch ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS healthy_before,
-        sum(healthy) OVER (PARTITION BY run, kind, rank ORDER BY stretch ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS healthy_after
+        sum(healthy) OVER (PARTITION BY run, kind, rank ORDER BY stretch ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS healthy_after,
+        stretch = max(stretch) OVER (PARTITION BY run, kind, rank) AS last
     FROM stretch s
 ),
 batch AS (  -- healthy at these batch sizes, and up to this context
@@ -84,18 +85,22 @@ batch AS (  -- healthy at these batch sizes, and up to this context
 ),
 dead_time AS (
     SELECT a.* FROM around a JOIN batch b USING (run, kind)
-    WHERE a.dead AND a.healthy_before >= $around AND a.healthy_after >= $around AND a.windows >= $windows
+    WHERE a.dead AND a.healthy_before >= $around AND a.windows >= $windows
         AND (a.steps >= $steps OR a.drafted >= $drafted OR (a.steps IS NULL AND a.windows >= 5))
+        -- Nothing after it shows that the drafter still works: what is dead to the end must be so for longer.
+        AND (a.healthy_after >= $around
+            OR (a.last AND a.healthy_before >= 2 * $around AND a.windows >= $last AND (a.steps >= $longer * $steps OR a.drafted >= $longer * $drafted)))
         AND (a.kind <> 'decode line' OR a.steps >= 2 * $steps)
         AND NOT coalesce(a.running_min > b.running_max, false)
 ),
 -- Contexts at which most of the reports accept nothing are no episode: that is
--- acceptance_decays_with_context.
+-- acceptance_decays_with_context. What is dead to the end may well be most of them.
 at_length AS (
     SELECT d.run, d.kind, d.rank, d.stretch FROM dead_time d JOIN batch b USING (run, kind)
     JOIN state s ON s.run = d.run AND s.kind = d.kind AND s.ctx_len >= d.ctx_len
     WHERE d.ctx_len > b.ctx_len
-    GROUP BY d.run, d.kind, d.rank, d.stretch HAVING avg((s.state = 'dead')::INTEGER) >= 0.5
+    GROUP BY d.run, d.kind, d.rank, d.stretch, d.last
+    HAVING avg((s.state = 'dead')::INTEGER) >= 0.5 AND NOT (d.last AND count(*) FILTER (s.state = 'healthy') >= 2 * $around)
 ),
 episode AS (FROM dead_time ANTI JOIN at_length USING (run, kind, rank, stretch)),
 -- Answers that ended in an episode.
@@ -107,7 +112,7 @@ answer AS (
     GROUP BY e.run, e.kind, e.stretch
 ),
 summed AS (
-    SELECT e.run, e.kind, count(*) AS episodes, max(e.drafts) AS drafts_most, sum(e.windows)::BIGINT AS windows, sum(e.steps) AS steps, sum(e.drafted)::BIGINT AS drafted,
+    SELECT e.run, e.kind, count(*) AS episodes, bool_or(e.last) AS last, max(e.drafts) AS drafts_most, sum(e.windows)::BIGINT AS windows, sum(e.steps) AS steps, sum(e.drafted)::BIGINT AS drafted,
         min(e.first_line) AS first_line, max(e.last_line) AS last_line, coalesce(sum(a.looping), 0)::BIGINT AS looping, coalesce(sum(a.requests),
             0)::BIGINT AS requests,
         coalesce(sum(a.cut), 0)::BIGINT AS cut, max(a.cached_tokens) AS cached_tokens, flatten(list(e.lines ORDER BY e.windows DESC)) AS lines
@@ -115,11 +120,11 @@ summed AS (
 )
 SELECT
     s.run,
-    format('{} {} in {} accept no draft{}, between others that accept {:.2f} a step{}', s.windows,
+    format('{} {} in {} accept no draft{}, {} others that accept {:.2f} a step{}', s.windows,
         CASE s.kind WHEN 'counter line' THEN 'windows' WHEN 'request' THEN 'requests' ELSE 'decode lines' END,
         CASE WHEN s.episodes = 1 THEN 'a row' ELSE format('{} episodes', s.episodes) END,
         CASE WHEN s.drafted > 0 THEN format(' of {:,}', s.drafted) WHEN s.steps > 0 THEN format(' in {:,.0f} steps', s.steps) ELSE '' END,
-        b.drafts, CASE WHEN s.looping > 0 THEN format('; {} of {} answers of the episode repeat themselves', s.looping, s.requests)
+        CASE WHEN s.last AND s.episodes = 1 THEN 'the last ones, after' ELSE 'between' END, b.drafts, CASE WHEN s.looping > 0 THEN format('; {} of {} answers of the episode repeat themselves', s.looping, s.requests)
             ELSE '' END) AS message,
     CASE WHEN s.looping > 0 THEN 'critical' ELSE 'high' END AS severity,
     s.episodes, s.windows, s.steps, s.drafted, s.drafts_most AS episode_drafts, b.drafts AS healthy_drafts, s.first_line, s.last_line, s.looping AS looping_answers, s.requests AS answers,

@@ -30,7 +30,10 @@
 WITH window_line AS (
     SELECT run, 'window' AS kind, source, line, positions AS share, len(positions) AS width, drafted_tokens AS drafted, accepted_tokens AS accepted,
         CASE WHEN accepted_tokens > 0 AND list_sum(positions) > 0 THEN accepted_tokens / list_sum(positions)
-            ELSE drafted_tokens / len(positions) END AS steps
+            ELSE drafted_tokens / len(positions) END AS steps,
+        -- every share is rounded to three decimals
+        CASE WHEN accepted_tokens > 0 AND list_sum(positions) > 0.0005 * len(positions)
+            THEN accepted_tokens / (list_sum(positions) - 0.0005 * len(positions)) ELSE steps END AS steps_most
     FROM acceptance WHERE len(positions) >= 3 AND drafted_tokens > 0
 ),
 record AS (
@@ -43,7 +46,7 @@ record AS (
 reported AS (
     FROM window_line
     UNION ALL BY NAME
-    SELECT run, kind, source, line, width, steps, coalesce(proposed_drafts, width * steps) AS drafted, list_sum(list_transform(histogram, lambda h,
+    SELECT run, kind, source, line, width, steps, steps AS steps_most, coalesce(proposed_drafts, width * steps) AS drafted, list_sum(list_transform(histogram, lambda h,
         i: h * (i - 1))) AS accepted,
         list_transform(range(1, width + 1), lambda k: coalesce(list_sum(histogram[k + 1:]), 0) / steps) AS share
     FROM record WHERE width >= 3
@@ -63,10 +66,11 @@ member AS (
     SELECT *, 'all ' || kind FROM reach
 ),
 -- What must have been drafted at position k, whatever the lengths were: with n drafts in s steps of
--- at most w, at least (n - s (k - 1)) / (w - k + 1) steps got there.
+-- at most w, at least (n - s (k - 1)) / (w - k + 1) steps got there. Steps are known as well as the
+-- shares that a line prints: drafts that all end at one length would seem to go on by the rounding.
 spot AS (
     SELECT run, part, width, k, sum(share[k] * steps) AS accepted, sum(steps) AS steps,
-        sum(least(steps, greatest(0, (drafted - steps * (k - 1)) / (width - k + 1)))) AS seen
+        sum(least(steps, greatest(0, (drafted - steps_most * (k - 1)) / (width - k + 1)))) AS seen
     FROM (SELECT *, unnest(range(1, width + 1)) AS k FROM member) GROUP BY run, part, width, k
 ),
 curve AS (

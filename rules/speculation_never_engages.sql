@@ -12,7 +12,8 @@
 -- sides    = { "lines without acceptance" = "serving_lines" }
 -- unlike   = [
 --   "A log level that hides the lines: other lines of the same level are there, or nothing is said.",
---   "Only very short answers.",
+--   "Only very short answers: where a node prefills for others, all are of one token, which no draft makes.",
+--   "A schedule that drafts nothing at the batch sizes that were served.",
 -- ]
 -- causes   = [
 --   { name = "flag", cause = "the algorithm was not named beside the draft model", test = "the flag added: acceptance appears in the log" },
@@ -20,11 +21,11 @@
 --   { name = "gate", cause = "a gate of confidence or of n-gram hits never opens", test = "predictable text, or the gate at zero" },
 -- ]
 -- reports  = ["ggml-org/llama.cpp#25345", "sgl-project/sglang#34285"]
--- params   = { lines = 5, tokens = 200 }
+-- params   = { lines = 5, tokens = 200, prompt = 100.0 }
 
 WITH drafter AS (
     SELECT run, any_value(line) AS line, any_value(source) AS source, any_value(what) AS what FROM (
-        SELECT run, source, line, CASE key WHEN 'num_speculative_tokens' THEN value || ' drafts a step' ELSE 'draft model ' || value END AS what FROM config
+        SELECT run, source, line, CASE key WHEN 'num_speculative_tokens' THEN 'a drafter (num_speculative_tokens=' || value || ')' ELSE 'draft model ' || value END AS what FROM config
         WHERE key IN ('speculative_draft_model_path', 'speculative_model', 'num_speculative_tokens') AND value NOT IN ('None', '')
         UNION ALL
         SELECT run, source, line, 'algorithm ' || value FROM config
@@ -38,11 +39,26 @@ accepting AS (
     UNION SELECT run FROM acceptance
     UNION SELECT run FROM request WHERE verify_steps > 0 OR accept_len > 0 OR proposed_drafts > 0
 ),
-idle AS (SELECT run FROM drafter WHERE run NOT IN (FROM accepting)),
+idle AS (
+    SELECT run FROM drafter
+    WHERE run NOT IN (FROM accepting) AND run NOT IN (SELECT run FROM config WHERE key LIKE '%kv_role' AND value = 'kv_producer')
+),
+-- From this batch size on nothing is drafted (vLLM: ranges of batch sizes with their drafts).
+scheduled AS (
+    SELECT run, min("from") AS "from" FROM (
+        SELECT run, regexp_extract(unnest(regexp_extract_all(value, '[0-9]+, [0-9]+, 0\b')), '[0-9]+')::INTEGER AS "from"
+        FROM config WHERE key LIKE '%num_speculative_tokens_per_batch_size'
+        UNION ALL
+        SELECT run, TRY_CAST(value AS INTEGER) FROM config WHERE key LIKE '%disable_by_batch_size'
+    ) GROUP BY run
+),
 work AS (
     SELECT run, sum(lines) AS lines, sum(tokens) AS tokens, first_few(flatten(list(places))) AS places FROM (
         SELECT run, count(*) AS lines, 0 AS tokens, arg_min(cite(source, line), line, 4) AS places
-        FROM decode WHERE usable AND run IN (FROM idle) GROUP BY run
+        FROM decode LEFT JOIN scheduled s USING (run)
+        -- A prompt's first token is no draft's: answers that short may have no other.
+        WHERE usable AND run IN (FROM idle) AND NOT coalesce(tokens_per_s * $prompt < prompt_tokens_per_s, false) AND NOT coalesce(running >= s."from", false)
+        GROUP BY run
         UNION ALL
         SELECT run, count(*), coalesce(sum(completion_tokens), 0), arg_min(cite(source, line), line, 4)
         -- `usage` alone never counts drafts, and an answer of one token comes from prefill

@@ -39,8 +39,9 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
         columns = [_labelled(one).alias(one.column) for one in event.fields]
         rows = labelled.group_by("block", maintain_order=True).agg(columns)
         rows = rows.rename({"block": "line"})
-        known = [*event.names, *parser.ignore]
-        unknown = labelled.drop_nulls("label").filter(~pl.col("label").is_in(known))
+        names = [*event.names, *parser.ignore]
+        known = "|".join(re.escape(one).replace(r"\*", ".*") for one in names)
+        unknown = labelled.filter(~pl.col("label").str.contains(f"^(?:{known})$"))
         for (label,) in unknown.select("label").iter_rows():
             parsed.unread[event.table, label] += 1
         parsed.rows(event, rows)

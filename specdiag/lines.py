@@ -10,7 +10,7 @@ pairs      `key=value` or `key: value` anywhere in the message, in any order
 arguments  `key=value, 'key': value` of a Python repr, after `head` or the first bracket; every
            pair becomes a row (key, value), a pair inside a value as `outer.key`; fields rename
 columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`;
-           a field of type list takes the values of all its labels
+           a field of type list takes the values of all its labels; in `ignore`, * is any text
 table      rows under a heading that matches `head`; a row takes the nearest heading above it. Cells
            stand apart by `last`. Every number becomes a row (name, value, unit); the columns that
            fields name are read for all cells of their row. Headings may repeat, or not
@@ -36,7 +36,7 @@ PAIR = (  # after a colon only figures and lists, or a heading would pass for a 
 QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 ARGUMENT = (
     r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
-    rf"(?:{QUOTED}|\[[^\]]*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
+    rf"(?:{QUOTED}|\[(?:[^\[\]]|\[[^\]]*\])*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
 FEW = 0.25  # of the lines of a block
 SHOWN = 5  # lines not understood that are kept for the report

@@ -31,7 +31,7 @@ def timed(parser: Parser, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the prefix's time as a value."""
     if "time" not in rows.columns or rows.schema["time"] != pl.String:
         return rows
-    time = pl.col("time")
+    time = pl.col("time").str.replace("T", " ", literal=True)
     if "%Y" not in parser.time_format:  # no year in the log: a leap year takes every date
         time = pl.lit("2000-") + time
     form = ("" if "%Y" in parser.time_format else "%Y-") + parser.time_format

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 
 import polars as pl
 
 from specdiag import envelope
 
-ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]"
+# What is pasted from a terminal has lost the escape character of its colours.
+ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\[(?:[01];)?(?:0|3[0-9]|9[0-7])m"
+_COLOURED = ["\x1b", "[0m", "[0;0m"]  # one of which every line with colours has
 
 
 def text_of(data: bytes, line: int) -> pl.DataFrame:
@@ -35,18 +38,28 @@ def split(data: bytes, line: int, wrapper: str = "", inside: str = "") -> pl.Dat
     if inside:
         frame = envelope.opened(frame, inside)
     if wrapper:
-        frame = frame.with_columns(text.str.replace(wrapper, ""))
+        frame = _plain(frame).with_columns(text.str.replace(wrapper, ""))
     return frame
+
+
+def plain(text: str) -> str:
+    """A line without colours."""
+    return re.sub(ANSI, "", text) if any(one in text for one in _COLOURED) else text
 
 
 def clean(frame: pl.DataFrame) -> pl.DataFrame:
     """The lines as a terminal shows them; empty ones are left out."""
     text = pl.col("text")
-    frame = _where(frame, text.str.contains("\x1b", literal=True), text.str.replace_all(ANSI, ""))
+    frame = _plain(frame)
     # A progress bar redraws itself: only its last state is left on the screen.
     last_state = text.str.strip_suffix("\r").str.replace(r"^.*\r", "")
     frame = _where(frame, text.str.contains("\r", literal=True), last_state)
     return frame.filter(text.str.len_bytes() > 0)
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    text = pl.col("text")
+    return _where(frame, text.str.contains_any(_COLOURED), text.str.replace_all(ANSI, ""))
 
 
 def _where(frame: pl.DataFrame, mask: pl.Expr, then: pl.Expr) -> pl.DataFrame:

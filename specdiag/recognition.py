@@ -9,7 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
-from specdiag import blocks, document, envelope, wrapping
+from specdiag import blocks, document, envelope, raw, wrapping
 from specdiag.parser import Parser
 
 LINES = 2000  # that are looked at
@@ -32,7 +32,7 @@ class Head:
 
     def __init__(self, lines: list[str], inside: str = "") -> None:
         """`inside` is where they stood in records."""
-        self.lines = lines
+        self.lines = [raw.plain(line) for line in lines]
         self.inside = inside
 
     @classmethod

@@ -14,8 +14,8 @@ from specdiag.parser import Parser
 SOME = 200  # lines that an unknown wrapper is learned from
 LONGEST = 120  # characters of it
 PART = 0.25  # of the lines: so many must start as the format's do, once they are out of it
-_WORD, _SPACE, _COLOUR = "[0-9A-Za-z_.-]+", r"\s+", r"\x1b\[[0-9;]*m"
-_PARTS = re.compile(rf"[0-9A-Za-z][0-9A-Za-z_.-]*|{_SPACE}|{_COLOUR}|.")
+_WORD, _SPACE = "[0-9A-Za-z_.-]+", r"\s+"
+_PARTS = re.compile(rf"[0-9A-Za-z][0-9A-Za-z_.-]*|{_SPACE}|.")
 
 
 def around(parser: Parser, lines: list[str], count: Callable[[Iterable[str]], int]) -> str:
@@ -62,8 +62,4 @@ def _learned(lines: list[str]) -> list[str]:
 
 
 def _shape(part: str) -> str:
-    if part[0].isalnum():
-        return _WORD
-    if part[0] == "\x1b" and len(part) > 1:
-        return _COLOUR
-    return _SPACE if part.isspace() else re.escape(part)
+    return _WORD if part[0].isalnum() else _SPACE if part.isspace() else re.escape(part)

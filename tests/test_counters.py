@@ -71,6 +71,19 @@ def test_timings_of_a_response_are_read_wherever_a_client_puts_them(requests, in
     assert requests(json.dumps(record), "answers.jsonl") == [(201, 100, 150, 2.0)]
 
 
+def test_a_window_that_accepts_nothing_weighs_as_much_as_any(tmp_path, load):
+    path = tmp_path / "server.log"
+    lines = [
+        f"INFO 07-20 09:21:{n:02} [metrics.py:120] SpecDecoding metrics: Mean acceptance length: {1 + accepted / 1000:.2f}, "
+        f"Accepted: {accepted} tokens, Drafted: 2000 tokens, Per-position acceptance rate: {first:.3f}, {accepted / 1000 - first:.3f}, "
+        f"Avg Draft acceptance rate: {accepted / 20:.1f}%\n"
+        for n, (accepted, first) in enumerate([(1200, 0.8), (0, 0), (0, 0), (4, 0.004)])
+    ]
+    path.write_text("".join(lines), encoding="utf-8")
+    (row,) = load(path).rows("SELECT accept_len FROM run")
+    assert row["accept_len"] == pytest.approx(1 + 1204 / 4000, abs=0.002)
+
+
 @pytest.fixture
 def rules(tmp_path, diagnose):
     """The rules that a printed result breaks."""

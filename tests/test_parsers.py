@@ -190,6 +190,14 @@ def test_records_of_pairs_that_share_a_line_are_kept_apart():
     assert [row["commit_len"] for row in found] == [2.0, 3.0]
 
 
+def test_a_label_of_a_block_is_left_out_by_its_form():
+    block = (
+        "= Serving Benchmark Result =\nP99.9 TPOT (ms): 8.4\n  Position 12: 1.2\nmoon: full\n"
+        + "=" * 50
+    )
+    assert read(block, "bench_serving_text").unread == {("benchmark", "moon"): 1}
+
+
 def test_an_unknown_pair_is_kept():
     (row,) = rows(
         read("[2026-03-14 10:21:07] DDTREE metrics: commit_len=2 moon=full"), "acceptance"
@@ -221,6 +229,8 @@ LOG = [SERVER, *DECODES]
 WRAPPERS = {
     "none": "{}",
     "docker compose": "sglang-1  | {}",
+    "docker compose in colour": "\x1b[36msglang-1  | \x1b[0m{}",
+    "pm2": "3|sglang  | {}",
     "cri": "2026-03-14T10:21:07.123456789Z stdout F {}",
     "journald": "Mar 14 10:21:07 gpu-7 sglang[4711]: {}",
     "journald iso": "2026-03-14T10:21:07+00:00 gpu-7 sglang[4711]: {}",
@@ -231,6 +241,9 @@ WRAPPERS = {
     "srun": "0: {}",
     "torchrun": "[rank0]: {}",
     "ray": "(Scheduler pid=4711, ip=10.0.0.7) {}",
+    "ray in colour": "\x1b[36m(SGLangEngine2 pid=4711)\x1b[0m {}",
+    "ray pasted from a terminal": "[36m(Scheduler pid=4711, ip=10.0.0.7)[0m {}",
+    "ray serve": "(ServeReplica:default:LLMServer pid=4711, ip=10.0.0.7) {}",
     "quote": "> {}",
     "quote of HTML": "&gt; {}",
     "colour": "\x1b[32m{}\x1b[0m",
@@ -344,6 +357,26 @@ def test_an_encoded_log_is_read_the_same(variants, plain, name):
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_a_wrapped_log_of_vllm_is_read_the_same(variants, name):
     assert variants[f"vllm {name}"] == variants["plain vllm"]
+
+
+@pytest.mark.parametrize("server", ["sglang", "vllm"])
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_nothing_is_left_of_a_wrapper(server, name):
+    data = VARIANTS[f"{server} {name}"]
+    form, _ = recognition.look(PARSERS, data)
+    parsed = parser.read(form.parser, data, 1, form.wrapper, form.inside)
+    assert parsed.strangers == []
+
+
+@pytest.mark.parametrize("wrapper", ["{}", "2026-08-13T08:33:29.1Z {}", "\x1b[2m{}\x1b[0m"])
+@pytest.mark.parametrize("lines", [DECODES, VLLM], ids=["sglang", "vllm"])
+def test_a_log_of_dynamo_keeps_its_times(decoded, lines, wrapper):
+    """Dynamo puts a time of its own before a message, in the form of a collector's."""
+    messages = [re.sub(r"^.*?\] ", "", line) for line in lines]
+    placed = [f"2026-08-13T08:33:{n:02}.5Z  INFO loggers.log: {m}" for n, m in enumerate(messages)]
+    found = decoded(log_of(placed, wrapper))
+    assert [row["time"].second for row in found] == list(range(len(lines)))
+    assert all(row["complete"] for row in found)
 
 
 @pytest.mark.parametrize(

@@ -106,3 +106,8 @@ WHERE acceptance.source = t.source AND acceptance.line = t.line AND t.drafted >=
 UPDATE acceptance SET commit_len = 1 + accepted_tokens * a.drafted_plus_one / drafted_tokens - accepted_tokens / drafted_tokens
 FROM (SELECT run, drafted_plus_one FROM asked WHERE drafted_plus_one > 1) a
 WHERE a.run = acceptance.run AND commit_len IS NULL AND accepted_drafts IS NULL AND drafted_tokens > 0 AND accepted_tokens IS NOT NULL;
+
+-- Which of vLLM's engines it was stands in the line before.
+UPDATE acceptance SET rank = d.rank FROM decode d
+WHERE acceptance.rank IS NULL AND acceptance.drafted_tokens IS NOT NULL AND d.source = acceptance.source AND d.line = acceptance.line - 1
+    AND d.run IN (SELECT run FROM decode GROUP BY run HAVING count(DISTINCT rank) > 1);

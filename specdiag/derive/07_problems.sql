@@ -109,7 +109,8 @@ judged AS (
     )
     FROM placed b LEFT JOIN lived l USING (run)
 ),
--- A look-up that fails is often the first half of another exception, which tells more.
+-- A look-up that fails is often the first half of another exception, which tells more. (`Killed` tells
+-- nothing: it is how SGLang ends its own processes.)
 chained AS (
     SELECT * EXCLUDE (real_line) REPLACE (
         follows OR (type = 'KeyError' AND coalesce(real_line - line <= 100, false)) AS follows,
@@ -117,7 +118,7 @@ chained AS (
             PARTITION BY run ORDER BY place, line ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING), false) AND fatal AS killed
     )
     FROM (
-        SELECT *, min(CASE WHEN NOT follows AND type <> 'KeyError' THEN line END) OVER (
+        SELECT *, min(CASE WHEN NOT follows AND type NOT IN ('KeyError', 'Killed') THEN line END) OVER (
             PARTITION BY run, source ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS real_line
         FROM judged
     )

@@ -2,7 +2,9 @@
 
 INSERT INTO other_commit
 SELECT run, source, line, time, 'acceptance',
-    coalesce(steps, CASE WHEN drafted_tokens > 0 AND commit_len > 1 THEN accepted_tokens / (commit_len - 1) END),
+    -- Shares by position are rounded less than the length; where nothing was accepted, neither tells.
+    coalesce(steps, accepted_tokens / nullif(list_sum(positions), 0), CASE WHEN drafted_tokens > 0 THEN accepted_tokens / nullif(commit_len - 1, 0) END,
+        drafted_tokens / nullif(len(positions), 0)),
     coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, drafted_tokens
 FROM acceptance WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL
 UNION ALL
