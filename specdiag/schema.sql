@@ -214,6 +214,7 @@ CREATE TABLE step (
     state_row BIGINT,        -- row whose recurrent state was promoted
     checkpoint_tokens BIGINT[], checkpoint_rows BIGINT[],  -- states for a prefix cache: behind so many tokens, of these rows
     accepted_depth DOUBLE, accepted_drafts DOUBLE, commit_len DOUBLE,  -- as the engine computed them
+    accept_len DOUBLE,       -- as the source gave it, where its name says neither A nor C
     finish VARCHAR,          -- set on a request's last step
     -- time, milliseconds
     draft_ms DOUBLE, topk_ms DOUBLE, build_ms DOUBLE, compile_ms DOUBLE, verify_ms DOUBLE,

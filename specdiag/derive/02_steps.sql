@@ -10,6 +10,16 @@ WHERE number IN (
     GROUP BY s.run, s.request
 );
 
+-- An accept length whose name says nothing of the bonus is known by its floor: no C is below 1. A share
+-- of the drafts is no length at all.
+UPDATE step SET commit_len = CASE WHEN f.share THEN NULL ELSE accept_len + 1 END
+FROM (
+    SELECT run, max(accept_len) <= 1 AND bool_or(accept_len <> floor(accept_len)) AS share
+    FROM step WHERE accept_len IS NOT NULL AND warmup IS NOT TRUE GROUP BY run
+    HAVING min(accept_len) < 1
+) f
+WHERE f.run = step.run AND commit_len = accept_len;
+
 -- Written anew: a column is read more slowly where it was changed.
 ALTER TABLE step ALTER run TYPE VARCHAR USING run;
 ALTER TABLE step ALTER last TYPE BOOLEAN USING last;

@@ -1,0 +1,126 @@
+"""Traces and records of other people's runtimes: a convention that differs is no fault."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+
+def steps(requests=6, count=40, drafts=4, chance=0.7, seed=1):
+    """(request, number, accepted drafts) of steps that draft so many tokens each."""
+    draw = random.Random(seed)
+    for request in range(requests):
+        for number in range(count):
+            accepted = 0
+            while accepted < drafts and draw.random() < chance:
+                accepted += 1
+            yield request, number, accepted
+
+
+MEAN = sum(accepted for *_, accepted in steps()) / (6 * 40)
+
+
+@pytest.fixture
+def told(tmp_path, diagnose, load):
+    """Write records, one a line: what is found in them, and their tables."""
+
+    def told(records, name="trace.jsonl"):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(one) + "\n" for one in records))
+        return diagnose(path), load(path)
+
+    return told
+
+
+def facts(store):
+    (row,) = store.rows("SELECT accept_len, speculates FROM run")
+    return row["accept_len"], row["speculates"]
+
+
+def findings(found):
+    return [(one.rule.name, one.severity) for one in found.findings]
+
+
+@pytest.mark.parametrize("name", ["accept_len", "accept_length", "acceptance_length"])
+@pytest.mark.parametrize("bonus", [0, 1])
+def test_an_accept_length_is_with_or_without_the_bonus(told, name, bonus):
+    found, store = told({"rid": r, "step": n, name: a + bonus} for r, n, a in steps())
+    assert facts(store) == (pytest.approx(MEAN + 1), True)
+    assert findings(found) == []
+
+
+def test_an_accept_length_beside_the_depth_it_repeats_is_no_commit_length(told):
+    found, store = told(
+        {"rid": r, "step": n, "accepted_depth": a, "accept_len": a} for r, n, a in steps()
+    )
+    assert facts(store)[0] == pytest.approx(MEAN + 1)
+    assert findings(found) == []
+
+
+def test_a_share_of_the_drafts_is_no_accept_length(told):
+    _, store = told(
+        {"rid": r, "step": n, "accept_len": a / 4, "step_ms": 20.0} for r, n, a in steps()
+    )
+    assert facts(store)[0] is None
+
+
+def test_accepted_drafts_alone_say_that_a_run_speculates(told):
+    _, store = told({"rid": r, "step": n, "num_accepted_drafts": a} for r, n, a in steps())
+    assert facts(store) == (pytest.approx(MEAN + 1), True)
+
+
+@pytest.mark.parametrize(
+    "method", ["vanilla", "Baseline", "no-spec", "greedy", "target_only", "ar"]
+)
+def test_a_method_without_drafts_is_not_blamed_for_accepting_none(told, method):
+    found, store = told(
+        {"rid": r, "step": n, "method": method, "commit_len": 1, "step_ms": 20.0}
+        for r, n, _ in steps()
+    )
+    assert facts(store) == (1.0, False)
+    assert findings(found) == []
+
+
+def test_a_depth_that_counts_the_root_is_a_matter_of_names(told):
+    found, _ = told(
+        {"rid": r, "step": n, "accepted_depth": a + 1, "commit_len": a + 1} for r, n, a in steps()
+    )
+    assert findings(found) == [("depth_contradicts_commit", "low")]
+    assert "off by exactly one" in found.findings[0].message
+
+
+def test_no_bonus_behind_a_whole_draft_is_a_way_to_do_it(told):
+    records = [
+        {"rid": r, "step": n, "accepted_drafts": a, "commit_len": min(a + 1, 4)}
+        for r, n, a in steps()
+    ]
+    found, _ = told(records)
+    assert findings(found) == [("depth_contradicts_commit", "low")]
+    assert "behind a whole draft" in found.findings[0].message
+    whole = next(one for one in records if one["accepted_drafts"] == 4 and one["step"] < 30)
+    whole["commit_len"] = 5  # it does keep it, so the others lost theirs
+    assert findings(told(records)[0]) == [("depth_contradicts_commit", "critical")]
+
+
+def test_sums_over_a_batch_have_a_bonus_for_each_request(told):
+    sums = [sum(a for _, number, a in steps() if number == n) for n in range(40)]
+    found, _ = told(
+        {"step": n, "batch": 6, "accepted_drafts": total, "commit_len": total + 6}
+        for n, total in enumerate(sums)
+    )
+    assert "depth_contradicts_commit" not in [name for name, _ in findings(found)]
+
+
+def test_accepted_rows_may_be_filled_up_with_minus_one(told):
+    records = [
+        {"rid": "a", "step": n, "node_tokens": [1, 2, 3], "parents": [-1, 0, 1],
+         "target_predict": [2, 3, 4], "accepted_path": [0, 1, 2, -1, -1]}
+        for n in range(9)
+    ]  # fmt: skip
+    found, store = told(records)
+    assert store.rows("SELECT DISTINCT accepted FROM step") == [{"accepted": [0, 1, 2]}]
+    assert not found.notices
+    records[3]["accepted_path"] = [0, -1, 2, -1, -1]  # not at the end: that is no filling
+    assert any("accepted" in one.what for one in told(records)[0].notices)
