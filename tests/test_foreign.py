@@ -124,3 +124,56 @@ def test_accepted_rows_may_be_filled_up_with_minus_one(told):
     assert not found.notices
     records[3]["accepted_path"] = [0, -1, 2, -1, -1]  # not at the end: that is no filling
     assert any("accepted" in one.what for one in told(records)[0].notices)
+
+
+def lists(bonus=1):
+    """One record a request, with the length of each of its steps."""
+    lengths = {}
+    for request, _, accepted in steps():
+        lengths.setdefault(request, []).append(accepted + bonus)
+    return lengths
+
+
+@pytest.mark.parametrize("bonus", [0, 1])
+def test_accept_lengths_in_the_record_of_their_request_are_steps(told, bonus):
+    found, store = told(
+        {"question_id": r, "model_id": "m", "choices": [{"index": 0, "turns": ["x"],
+         "decoding_steps": [len(one)], "new_tokens": [sum(one)], "accept_lengths": one}]}
+        for r, one in lists(bonus).items()
+    )  # fmt: skip
+    assert facts(store) == (pytest.approx(MEAN + 1), True)
+    (row,) = store.rows(
+        "SELECT count(DISTINCT request) AS requests, sum(last::INT) AS last FROM step"
+    )
+    assert (row["requests"], row["last"]) == (6, 6)
+    assert store.rows("SELECT step FROM step WHERE last") == [{"step": 39}] * 6
+    assert findings(found) == []
+
+
+def test_accept_lengths_of_one_are_no_speculation(told):
+    records = [{"request_id": f"r{n}", "acceptance_lengths": [1] * 60} for n in range(9)]
+    found, store = told(records)
+    assert facts(store) == (1.0, False)
+    assert findings(found) == []
+
+
+@pytest.mark.parametrize("name", ["steps", "rounds", "iterations", "trace"])
+@pytest.mark.parametrize("around", [None, "results"])
+def test_steps_in_the_record_of_their_request_are_read(told, name, around):
+    records = [
+        {"request_id": f"r{r}", "prompt_len": 9,
+         name: [{"step": n, "accepted_drafts": length - 1, "commit_len": length}
+                for n, length in enumerate(one)]}
+        for r, one in lists().items()
+    ]  # fmt: skip
+    found, store = told([{"config": {"seed": 1}, around: records}] if around else records)
+    (row,) = store.rows("SELECT count(*) AS steps, count(DISTINCT request) AS requests FROM step")
+    assert row == {"steps": 240, "requests": 6}
+    assert facts(store)[0] == pytest.approx(MEAN + 1)
+    assert findings(found) == []
+
+
+def test_a_number_of_steps_is_no_list_of_them(told):
+    _, store = told({"rid": r, "steps": 3, "round": n, "commit_len": a + 1} for r, n, a in steps())
+    assert store.rows("SELECT format FROM source") == [{"format": "flat_steps"}]
+    assert facts(store)[0] == pytest.approx(MEAN + 1)

@@ -5,7 +5,7 @@ WHERE p.source = step.source AND p.life = step.life AND p.arm = coalesce(step.ar
 
 UPDATE step SET last = true
 WHERE number IN (
-    SELECT arg_max(s.number, p.place * 1000000000000 + s.line)
+    SELECT arg_max(s.number, p.place * 1000000000000 + s.number)  -- not by lines: on one there may be many
     FROM step s JOIN part p ON p.source = s.source AND p.life = s.life AND p.arm = coalesce(s.arm, '')
     GROUP BY s.run, s.request
 );
