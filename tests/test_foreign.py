@@ -177,3 +177,22 @@ def test_a_number_of_steps_is_no_list_of_them(told):
     _, store = told({"rid": r, "steps": 3, "round": n, "commit_len": a + 1} for r, n, a in steps())
     assert store.rows("SELECT format FROM source") == [{"format": "flat_steps"}]
     assert facts(store)[0] == pytest.approx(MEAN + 1)
+
+
+def response(number, tokens, drafted, accepted):
+    return {
+        "id": f"c{number}", "usage": {"prompt_tokens": 40, "completion_tokens": tokens},
+        "timings": {"prompt_n": 40, "predicted_n": tokens, "predicted_ms": 20.0 * tokens,
+                    "predicted_per_second": 50.0, "draft_n": drafted, "draft_n_accepted": accepted},
+    }  # fmt: skip
+
+
+def test_a_few_long_drafts_are_not_one_in_each_step(told):
+    found, store = told(response(n, 300, 5 * 64, 6) for n in range(20))
+    assert store.rows("SELECT count(commit_len) AS known FROM request") == [{"known": 0}]
+    assert findings(found) == []
+
+
+def test_drafts_of_which_none_is_accepted_are_found_without_their_length(told):
+    found, _ = told(response(n, 300, 5 * 299, 0) for n in range(20))
+    assert findings(found) == [("draft_never_accepted", "high")]
