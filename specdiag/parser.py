@@ -37,7 +37,7 @@ LINE_TYPES = (
     "int", "float", "percent", "bool", "text", "time", "list", "texts", "mean", "count",
 )  # fmt: skip
 RECORD_TYPES = (
-    "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
+    "int", "float", "ms", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
     "float_lists", "json",
 )  # fmt: skip
 LINE_STYLES = ("fields", "labels", "pairs", "arguments", "columns", "table")

@@ -154,7 +154,7 @@ CREATE TABLE request (       -- one finished request
     prompt VARCHAR,          -- its text, or messages as JSON; a long one is cut and ends with its MD5
     text VARCHAR,            -- the answer's text, at most 8000 characters of it
     extra JSON,
-    drafts DOUBLE,           -- steps with a draft, where others have none (llama.cpp)
+    drafts DOUBLE,           -- steps with a draft, where others may have none (llama.cpp, vLLM)
     commit_len DOUBLE        -- C: (completion_tokens - 1) / verify_steps; the first token is prefill's
 );
 

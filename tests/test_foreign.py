@@ -196,3 +196,48 @@ def test_a_few_long_drafts_are_not_one_in_each_step(told):
 def test_drafts_of_which_none_is_accepted_are_found_without_their_length(told):
     found, _ = told(response(n, 300, 5 * 299, 0) for n in range(20))
     assert findings(found) == [("draft_never_accepted", "high")]
+
+
+def measured(number, chance, cut=0, drafted=1.0, recounted=1.0):
+    """A response of vLLM with what was drafted for it; `cut` tokens of the last step are not sent."""
+    draw = random.Random(number)
+    histogram, plain = [0, 0, 0, 0], 0
+    for _ in range(draw.randrange(60, 140)):
+        if draw.random() > drafted:
+            plain += 1
+            continue
+        accepted = 0
+        while accepted < 3 and draw.random() < chance:
+            accepted += 1
+        histogram[accepted] += 1
+    count = sum(histogram)
+    total = sum(accepted * each for accepted, each in enumerate(histogram))
+    tokens = round((1 + plain + count + total - min(cut, total)) * recounted)
+    return {
+        "id": f"c{number}", "object": "chat.completion", "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": f"{number}"}}],
+        "usage": {"prompt_tokens": 40, "completion_tokens": tokens},
+        "metrics": {"speculative_decoding": {
+            "mean_acceptance_length": 1 + total / max(count, 1),
+            "draft_acceptance_rate": total / max(3 * count, 1), "acceptance_histogram": histogram,
+            "num_spec_steps": count, "num_accepted_draft_tokens": total,
+            "num_draft_tokens": 3 * count, "num_spec_tokens": 3}},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"cut": 2}, {"drafted": 0.1}, {"recounted": 1.03}, {"recounted": 0.97}]
+)
+def test_what_vllm_says_of_a_request_is_read_and_is_no_fault(told, how):
+    found, store = told(measured(n, 0.7, **how) for n in range(60))
+    (row,) = store.rows("SELECT accept_len, speculates FROM run")
+    assert row == {"accept_len": pytest.approx(2.5, abs=0.15), "speculates": True}
+    assert [one for one in findings(found) if one[1] not in ("info", "low")] == []
+    (row,) = store.rows("SELECT count(verify_steps) AS steps, count(drafts) AS drafts FROM request")
+    assert row["drafts"] == 60
+    assert row["steps"] == 60 or "drafted" in how or "recounted" in how
+
+
+def test_what_vllm_says_of_requests_without_accepted_drafts_is_found(told):
+    found, _ = told(measured(n, 0.0) for n in range(20))
+    assert findings(found) == [("draft_never_accepted", "high")]
