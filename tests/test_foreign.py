@@ -241,3 +241,18 @@ def test_what_vllm_says_of_a_request_is_read_and_is_no_fault(told, how):
 def test_what_vllm_says_of_requests_without_accepted_drafts_is_found(told):
     found, _ = told(measured(n, 0.0) for n in range(20))
     assert findings(found) == [("draft_never_accepted", "high")]
+
+
+@pytest.mark.parametrize(("drafts", "known"), [(0, None), (40, 1.0), (7000, 1.0)])
+def test_a_benchmark_with_few_drafts_says_nothing_of_the_drafter(told, drafts, known):
+    record = {
+        "endpoint_type": "openai", "backend": "vllm", "model_id": "m", "duration": 16.0,
+        "completed": 64, "total_input_tokens": 8192, "total_output_tokens": 16384,
+        "request_throughput": 4.0, "output_throughput": 1024.0, "mean_ttft_ms": 90.5,
+        "spec_decode_acceptance_rate": 0.0, "spec_decode_acceptance_length": 1.0,
+        "spec_decode_num_drafts": drafts, "spec_decode_draft_tokens": 3 * drafts,
+        "spec_decode_accepted_tokens": 0,
+    }  # fmt: skip
+    found, store = told([record], "bench.json")
+    assert facts(store)[0] == known
+    assert findings(found) == [("draft_never_accepted", "high")] * (drafts > 200)
