@@ -16,7 +16,7 @@ import polars as pl
 from specdiag import space
 from specdiag.shapes import Handover
 
-ALWAYS = ("run", "source", "line", "nodes", "commit_len", "last")
+ALWAYS = ("run", "source", "line", "nodes", "commit_len", "step_ms", "last")
 # What steps are told apart by until their runs are known.
 HELPERS = {"number": "BIGINT", "life": "INTEGER", "arm": "VARCHAR"}
 ROWS = 122_880  # a group of rows in DuckDB: fewer are copied twice

@@ -256,3 +256,33 @@ def test_a_benchmark_with_few_drafts_says_nothing_of_the_drafter(told, drafts, k
     found, store = told([record], "bench.json")
     assert facts(store)[0] == known
     assert findings(found) == [("draft_never_accepted", "high")] * (drafts > 200)
+
+
+def test_a_clock_that_runs_since_the_request_began_is_no_step_time(told):
+    context, records = 50, []
+    for request, number, accepted in steps():
+        context = 50 if number == 0 else context + accepted + 1
+        records.append({"rid": request, "step": number, "ctx_len": context,
+                        "commit_len": accepted + 1, "total_ms": 20.0 * (number + 1)})  # fmt: skip
+    found, store = told(records)
+    (row,) = store.rows("SELECT step_ms FROM run")
+    assert row["step_ms"] == pytest.approx(20.0)
+    assert findings(found) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran", "same"),
+    [("eagle3", "EAGLE-3", True), ("eagle", "EAGLE3", True), ("DDTREE", "DFLASH", False)],
+)
+def test_an_algorithm_may_be_written_in_two_ways(told, asked, ran, same):
+    found, _ = told(
+        {"rid": r, "step": n, "algo_req": asked, "algo": ran, "commit_len": a + 1}
+        for r, n, a in steps()
+    )
+    assert ("mode_not_executed" in [name for name, _ in findings(found)]) is not same
+
+
+def test_a_time_without_a_unit_is_not_taken_for_milliseconds(told):
+    _, store = told({"rid": r, "step": n, "commit_len": a + 1, "step_ms": 20.0, "verify_ms": 19.0,
+                     "t_draft": 0.004} for r, n, a in steps())  # fmt: skip
+    assert store.rows("SELECT count(draft_ms) AS times FROM step") == [{"times": 0}]

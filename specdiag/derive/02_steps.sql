@@ -20,6 +20,20 @@ FROM (
 ) f
 WHERE f.run = step.run AND commit_len = accept_len;
 
+-- A time that grows by its first value in each step, and not with the context, is a clock that runs since
+-- the request began.
+UPDATE step SET step_ms = t.taken
+FROM (
+    SELECT source, number, step_ms - lag(step_ms) OVER (PARTITION BY run, request ORDER BY step) AS taken
+    FROM step WHERE run IN (
+        SELECT run FROM (
+            SELECT run, bool_and(corr(step, step_ms) > 0.99 AND max(step_ms) > 0.5 * count(*) * min(step_ms) AND coalesce(max(step_ms) / min(step_ms) > 3 * max(ctx_len) / min(ctx_len), true)) OVER (PARTITION BY run) AS clock
+            FROM step WHERE step_ms > 0 AND request IS NOT NULL AND warmup IS NOT TRUE GROUP BY run, request
+            HAVING count(*) >= 10 AND count(*) = max(step) - min(step) + 1
+        ) WHERE clock)
+) t
+WHERE t.source = step.source AND t.number = step.number;
+
 -- Written anew: a column is read more slowly where it was changed.
 ALTER TABLE step ALTER run TYPE VARCHAR USING run;
 ALTER TABLE step ALTER last TYPE BOOLEAN USING last;
