@@ -286,3 +286,26 @@ def test_a_time_without_a_unit_is_not_taken_for_milliseconds(told):
     _, store = told({"rid": r, "step": n, "commit_len": a + 1, "step_ms": 20.0, "verify_ms": 19.0,
                      "t_draft": 0.004} for r, n, a in steps())  # fmt: skip
     assert store.rows("SELECT count(draft_ms) AS times FROM step") == [{"times": 0}]
+
+
+@pytest.mark.parametrize("option", ["-length 1.0", "-rates=0.0,0.0,0.0", ""])
+def test_a_synthetic_acceptance_of_llamacpp_is_a_setting(tmp_path, diagnose, option):
+    asked = f" --spec-synthetic-acceptance{option}" if option else ""
+    lines = [
+        "0.00.090.000 I main: build 10800 (0badcafe) with gcc 14.1.0 for x86_64-linux-gnu",
+        "0.00.100.000 I srv   llama_server: argv: llama-server -m m.gguf --spec-type draft-mtp"
+        + asked,
+        "0.12.000.000 I srv  llama_server: model loaded",
+    ]
+    for n in range(20):
+        head = f"0.{20 + n}.000.000 I slot print_timing: id  0 | task {n} |"
+        lines += [
+            f"{head}        eval time =    4000.00 ms /   200 tokens (   20.00 ms per token, "
+            "   50.00 tokens per second)",
+            f"{head} draft acceptance = 0.00000 (    0 accepted /   597 generated), mean acceptance "
+            "length =  1.00, acceptance rate per position = (0.000, 0.000, 0.000)",
+        ]
+    log = tmp_path / "server.log"
+    log.write_text("\n".join(lines) + "\n")
+    expected = ("acceptance_low_on_purpose", "info") if option else ("draft_never_accepted", "high")
+    assert findings(diagnose(log)) == [expected]
