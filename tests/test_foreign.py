@@ -173,6 +173,21 @@ def test_steps_in_the_record_of_their_request_are_read(told, name, around):
     assert findings(found) == []
 
 
+@pytest.mark.parametrize("name", ["accept_lengths", "steps"])
+def test_lists_in_parquet_are_steps_too(tmp_path, load, name):
+    import polars as pl
+
+    records = [
+        {"question_id": r, name: one if name == "accept_lengths" else
+         [{"step": n, "accepted_drafts": length - 1} for n, length in enumerate(one)]}
+        for r, one in lists().items()
+    ]  # fmt: skip
+    pl.DataFrame(records).write_parquet(tmp_path / "t.parquet")
+    store = load(tmp_path / "t.parquet")
+    assert facts(store) == (pytest.approx(MEAN + 1), True)
+    assert store.rows("SELECT count(*) AS steps FROM step") == [{"steps": 240}]
+
+
 def test_a_number_of_steps_is_no_list_of_them(told):
     _, store = told({"rid": r, "steps": 3, "round": n, "commit_len": a + 1} for r, n, a in steps())
     assert store.rows("SELECT format FROM source") == [{"format": "flat_steps"}]
