@@ -16,6 +16,8 @@
 -- unlike   = [
 --   "A request's last step: a stop token, the length limit or the grammar cuts what was accepted.",
 --   "A convention that counts the root, or leaves the bonus out: off by exactly one everywhere.",
+--   "No bonus behind a draft that is accepted as a whole, as some loops with a draft model have it.",
+--   "Sums over a batch: they have as many bonus tokens as there are requests.",
 -- ]
 -- causes   = [
 --   { name = "walk", cause = "the walk or the commit stops before the path ends", test = "the same prompt with top-k 1 against linear verification: C differs" },
@@ -34,7 +36,7 @@ WITH unequal AS (
     SELECT run FROM step WHERE abs(coalesce(accepted_depth, accepted_drafts) + 1 - commit_len) > $tolerance GROUP BY run
 ),
 linked AS (
-    SELECT run, source, line, step, request, accepted_depth, accepted_drafts, commit_len, ctx_len, last OR cut IS NOT NULL AS ends,
+    SELECT run, source, line, step, request, accepted_depth, accepted_drafts, commit_len, ctx_len, nodes, last OR cut IS NOT NULL AS ends,
         request IS NULL AND NOT coalesce(lead(ctx_len) OVER (PARTITION BY run ORDER BY source, line)
             BETWEEN ctx_len + 1 AND ctx_len + greatest(commit_len, coalesce(accepted_depth, accepted_drafts) + 1), false) AS loose
     FROM (FROM step WHERE run IN (FROM unequal))
@@ -44,6 +46,8 @@ linked AS (
         HAVING bool_or(field IN ('accepted_depth', 'accepted_drafts')) AND NOT bool_or(field = 'commit_len')
     ) USING (source, line)
     WHERE NOT coalesce(warmup, false)
+        -- sums over a batch have a bonus for each of its requests
+        AND NOT coalesce(batch > 1 AND "row" IS NULL AND request IS NULL AND commit_len - coalesce(accepted_depth, accepted_drafts) = batch, false)
 ),
 judged AS (
     SELECT *, loose AND avg((loose AND coalesce(accepted_depth, accepted_drafts) + 1 - commit_len > $tolerance)::INTEGER) OVER (PARTITION BY run) < $unlinked AS excused
@@ -66,6 +70,14 @@ broken AS (
                  THEN commit_len > coalesce(accepted_depth, accepted_drafts) + 1 + $tolerance
                  ELSE abs(coalesce(accepted_depth, accepted_drafts) + 1 - commit_len) > $tolerance END
 ),
+-- Some keep no bonus, or none where the whole draft is accepted: then it is missing in every such step.
+kept AS (
+    SELECT run, bool_and(depth = commit_len) FILTER (NOT free) AND bool_and(commit_len <= depth) AS never,
+        bool_and(depth = commit_len) FILTER (NOT free AND whole) AND bool_and(depth + 1 = commit_len) FILTER (NOT free AND NOT whole) AS not_behind_all
+    FROM (SELECT run, commit_len, coalesce(accepted_depth, accepted_drafts) AS depth, ends OR excused AS free,
+            depth = coalesce(nodes, max(depth) OVER (PARTITION BY run)) AS whole FROM judged WHERE commit_len IS NOT NULL)
+    WHERE depth IS NOT NULL GROUP BY run
+),
 seen AS (
     SELECT run, count(*) AS checked FROM (
         SELECT run FROM acceptance WHERE coalesce(accepted_depth, accepted_drafts) IS NOT NULL
@@ -86,12 +98,18 @@ summed AS (
 SELECT
     run,
     CASE
-        WHEN least >= 0.98 AND most <= 1.02 AND contradicting = checked AND contradicting >= 3 THEN
+        WHEN s.never THEN
             format('commit length is equal to the accepted depth on all {} {}s: the bonus token is not counted in the one, or the root is in the other (off by exactly one)', contradicting, unit)
+        WHEN s.not_behind_all THEN
+            format('all {} steps that accept the whole draft commit {:.2f} tokens, one less than with a bonus, and all others have theirs: no bonus is kept behind a whole draft', contradicting, commit_len)
         ELSE format('{} of {} {}s: accepted depth {:.2f} must commit {:.2f} tokens, {:.2f} were committed (first of them: depth {:.2f}, commit {:.2f})',
                     contradicting, checked, unit, accepted_depth, accepted_depth + 1, commit_len, first_depth, first_commit)
     END AS message,
     -- one quantity counted in two ways is a matter of names, not of wrong output
-    CASE WHEN least >= 0.98 AND most <= 1.02 AND contradicting = checked AND contradicting >= 3 THEN 'low' END AS severity,
+    CASE WHEN s.never OR s.not_behind_all THEN 'low' END AS severity,
     contradicting, checked, accepted_depth, commit_len, accepted_depth + 1 AS expected_commit_len, steps, lines
-FROM summed JOIN seen USING (run)
+FROM (
+    SELECT * EXCLUDE (never, not_behind_all), contradicting >= 3 AND least >= 0.98 AND most <= 1.02 AND (contradicting = checked OR unit = 'step' AND coalesce(k.never, false)) AS never,
+        contradicting >= 3 AND unit = 'step' AND coalesce(k.not_behind_all, false) AS not_behind_all
+    FROM summed JOIN seen USING (run) LEFT JOIN kept k USING (run)
+) s

@@ -69,7 +69,10 @@ traced AS (
     SELECT run, format('{} of {} steps ran {} although {} was asked for', count(*) FILTER (differs), count(*), mode(algorithm) FILTER (differs), mode(algorithm_requested) FILTER (differs)) AS message,
         mode(algorithm_requested) FILTER (differs) AS asked, mode(algorithm) FILTER (differs) AS verified_by,
         arg_min(cite(source, line), line, 4) FILTER (differs) AS lines
-    FROM (SELECT *, upper(algorithm) <> upper(algorithm_requested) AS differs FROM step WHERE NOT coalesce(warmup, false))
+    FROM (  -- EAGLE-3 is eagle3, and an eagle
+        SELECT *, ran <> asked AND regexp_replace(ran, '[0-9]+$', '') <> asked AS differs FROM (
+            SELECT *, regexp_replace(upper(algorithm), '[^A-Z0-9]', '', 'g') AS ran, regexp_replace(upper(algorithm_requested), '[^A-Z0-9]', '', 'g') AS asked
+            FROM step WHERE NOT coalesce(warmup, false)))
     GROUP BY run HAVING count(*) FILTER (differs) > 0
 )
 SELECT run, message, asked, verified_by, lines FROM logged WHERE message IS NOT NULL

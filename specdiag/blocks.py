@@ -13,6 +13,8 @@ from specdiag.parser import Event, Field, Parsed, Parser
 from specdiag.values import NUMBER, cast
 
 STYLES = ("columns", "table")
+# `label:   value`, or `n_label = value`
+LABELLED = r"^\s*(?:([a-z_]+) *= |([^:]+):)\s*(.*?)\s*$"
 
 
 def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> pl.DataFrame:
@@ -24,6 +26,8 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
     """A block of `label:   value` lines becomes one row, at the line where the block starts."""
     text = pl.col("text")
     opens = text.str.contains(event.has[0], literal=True)
+    if event.match:
+        opens &= text.str.contains(event.match)
     marked = frame.sort("line").with_columns(
         block=pl.when(opens).then(pl.col("line")).forward_fill(),
         closes=text.str.contains(event.last) & ~opens,
@@ -33,8 +37,10 @@ def _columns(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) 
     mine, rest = inside.filter(pl.col("_")), inside.filter(~pl.col("_"))
     if mine.height:
         labelled = mine.with_columns(
-            label=text.str.extract(r"^\s*([^:]+):", 1).str.strip_chars(),
-            value=text.str.extract(r"^\s*[^:]+:\s*(.*?)\s*$", 1),
+            label=pl.coalesce(
+                text.str.extract(LABELLED, 1), text.str.extract(LABELLED, 2)
+            ).str.strip_chars(),
+            value=text.str.extract(LABELLED, 3),
         )
         columns = [_labelled(one).alias(one.column) for one in event.fields]
         rows = labelled.group_by("block", maintain_order=True).agg(columns)

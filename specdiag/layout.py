@@ -19,6 +19,7 @@ from specdiag.parser import Event, Field, Parser
 SQL_TYPES: dict[str, Any] = {
     "int": "DOUBLE",  # 7.0 is an integer, too; converted once it is known to be finite
     "float": "DOUBLE",
+    "ms": "DOUBLE",  # milliseconds, kept as seconds
     "bool": "BOOLEAN",
     "text": "VARCHAR",
     "ints": ["BIGINT"],
@@ -138,6 +139,8 @@ def _finite(one: Field, values: str) -> str:
     match one.type:
         case "float":
             return f"CASE WHEN isfinite({value}) THEN {value} END"
+        case "ms":
+            return f"CASE WHEN isfinite({value}) THEN {value} / 1000 END"
         case "int":
             return f"CASE WHEN abs({value}) <= {LARGEST:.0f} THEN TRY_CAST({value} AS BIGINT) END"
         case _:

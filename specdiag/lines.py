@@ -9,8 +9,9 @@ labels     `label: value, label: value`: a template is learned from a line and a
 pairs      `key=value` or `key: value` anywhere in the message, in any order
 arguments  `key=value, 'key': value` of a Python repr, after `head` or the first bracket; every
            pair becomes a row (key, value), a pair inside a value as `outer.key`; fields rename
-columns    a block of `label:   value` lines, from the line that has `has` to the one with `last`;
-           a field of type list takes the values of all its labels; in `ignore`, * is any text
+columns    a block of `label:   value` or `n_label = value` lines, from the line that has `has` (and
+           fits `match`) to the one with `last`; a field of type list takes the values of all its
+           labels; in `ignore`, * is any text
 table      rows under a heading that matches `head`; a row takes the nearest heading above it. Cells
            stand apart by `last`. Every number becomes a row (name, value, unit); the columns that
            fields name are read for all cells of their row. Headings may repeat, or not

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import re
+from collections.abc import Iterable
 
 import duckdb
 import polars as pl
@@ -17,7 +19,7 @@ MOST_ROWS = 5_000_000  # what the columns pack does not show in the file's size
 def recognise(file: Source, parsers: list[Parser]) -> Parser | None:
     """The parser one of whose key lists the file's columns contain, the longest list first."""
     try:
-        columns = set(_columns(file))
+        columns = _columns(file)
     except (duckdb.Error, UnicodeError) as error:
         file.warn(f"this Parquet file cannot be read: {_first(error)}", "write it again")
         return None
@@ -25,9 +27,11 @@ def recognise(file: Source, parsers: list[Parser]) -> Parser | None:
     for parser in parsers:
         for keys in parser.recognise if parser.format == "json" else ():
             # What marks a record's kind needs no column: a Parquet file holds one kind.
-            wanted = {key.split(".")[0] for key in keys if key not in ("record", "schema")}
-            if wanted and wanted <= columns and (best is None or len(wanted) > best[0]):
-                best = len(wanted), parser
+            wanted = {key for key in keys if key not in ("record", "schema")}
+            if wanted and all(_has(columns, key) for key in wanted):
+                special = len(wanted) + 2 * sum("[*]" in key for key in wanted)
+                if best is None or special > best[0]:
+                    best = special, parser
     if best is None:
         file.warn(
             "no parser knows the columns of this Parquet file", "see `specdiag parsers steps`"
@@ -35,12 +39,24 @@ def recognise(file: Source, parsers: list[Parser]) -> Parser | None:
     return best[1] if best else None
 
 
+def _has(columns: dict[str, str], key: str) -> bool:
+    """Whether there is a column for a key, or of lists, of numbers or of records with the key."""
+    outer, lists, inner = key.partition("[*]")
+    if not lists:
+        return key.split(".")[0] in columns
+    types = [type for name in outer.split("|") if (type := columns.get(name, "")).endswith("[]")]
+    if not inner:
+        return any("(" not in type for type in types)
+    named = rf'\bSTRUCT\(.*\b"?(?:{inner.removeprefix(".")})"? '
+    return any(re.search(named, type) for type in types)
+
+
 def read(file: Source, parser: Parser) -> Parsed:
     """Its rows, through the JSON reader's projection: nested columns are read as in JSON."""
     parsed = Parsed()
     db = records.connection()
     try:
-        event = _main(parser, _columns(file))
+        events = [one for one in parser.events if one.each] or [_main(parser, _columns(file))]
         frame = pl.DataFrame(db.sql(f"{_rows()} LIMIT {MOST_ROWS + 1}", params=[_path(file)]))
     except (duckdb.Error, UnicodeError) as error:
         file.warn(f"this Parquet file cannot be read: {_first(error)}", "write it again")
@@ -58,11 +74,14 @@ def read(file: Source, parser: Parser) -> Parsed:
         return parsed
     parsed.understood = frame.height
     file.quoted = lambda lines: _quote(file, lines)
-    records.project(db, parser, event, found.frame, parsed)
+    for event in events:
+        kind = shapes.within(db, parser, event, found.frame)
+        if kind.height:
+            records.project(db, parser, event, kind, parsed)
     return parsed
 
 
-def _main(parser: Parser, columns: list[str]) -> Event:
+def _main(parser: Parser, columns: Iterable[str]) -> Event:
     """The kind of record that most of the columns belong to."""
     records_of = [event for event in parser.events if event.style == "record"]
     return max(records_of, key=lambda event: len(set(event.names) & set(columns)))
@@ -74,10 +93,11 @@ def _rows() -> str:
     )
 
 
-def _columns(file: Source) -> list[str]:
+def _columns(file: Source) -> dict[str, str]:
+    """Their names and types."""
     db = records.connection()
     described = db.execute("DESCRIBE SELECT * FROM read_parquet($1)", [_path(file)]).fetchall()
-    return [name for name, *_ in described]
+    return {name: type for name, type, *_ in described}
 
 
 def _quote(file: Source, lines: set[int]) -> dict[int, str]:

@@ -4,7 +4,9 @@ title     = "SGLang server log"
 format    = "lines"                    # or "json": one object a line, an array, or one object;
                                        # or "trace": a profiler's, see timeline.py
 recognise = ["regex", ...]             # lines: one that matches is a claim on the file
-recognise = [["key", "other.key"]]     # json, trace: a record that has all of these is a claim
+recognise = [["key", "other.key"]]     # json, trace: a record that has all of these is a claim;
+                                       # `steps[*].key` is in a list of records, `lengths[*]` is one
+                                       # of numbers, `steps|rounds` has either name
 [[event]]                              # one kind of line or record; the first that fits wins
 table = "decode"                       # the table of schema.sql that it fills
 ...                                    # `lines.py` and `records.py` say what else there is
@@ -35,7 +37,7 @@ LINE_TYPES = (
     "int", "float", "percent", "bool", "text", "time", "list", "texts", "mean", "count",
 )  # fmt: skip
 RECORD_TYPES = (
-    "int", "float", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
+    "int", "float", "ms", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
     "float_lists", "json",
 )  # fmt: skip
 LINE_STYLES = ("fields", "labels", "pairs", "arguments", "columns", "table")
@@ -89,8 +91,10 @@ class Event:
     where: dict[str, str] = field(default_factory=dict)  # json: key = value that marks the kind
     rest: tuple[Rest, ...] = ()
     inside: str = ""  # json arguments: the object whose keys become rows
-    # json: the records are the elements of lists inside: `runs[*].steps[*]`; with a second path
-    # those of lists in these, which have the keys of the record around them, too
+    # json: the records are the elements of lists inside: `runs[*].steps[*]`, `steps[*]|rounds[*]`
+    # under either name; with a second path those of lists in these, which have the keys of the
+    # record around them, too. An empty path is the record itself; a plain number becomes a record
+    # of its `value` and of its place, `nth`
     each: tuple[str, ...] = ()
 
     @property

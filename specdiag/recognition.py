@@ -14,6 +14,7 @@ from specdiag.parser import Parser
 
 LINES = 2000  # that are looked at
 _KEY = re.compile(r'"([^"\\]*)"\s*:')
+_FLAT = r"[^{}]*"  # between two braces
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Head:
         count = most = 0
         for text, keys in self._records:
             matched = [
-                len(wanted)
+                len(wanted) + 2 * sum("[*]" in path for path in wanted)
                 for wanted in parser.recognise
                 if all(_has_key(text, keys, path) for path in wanted)
             ]
@@ -95,11 +96,27 @@ class Head:
 
 def _has_key(text: str, keys: set[str], path: str) -> bool:
     """Whether a record with these keys, at any depth, has the last one of a path, or its value."""
+    if "[*]" in path:
+        return _has_list(text, keys, path)
     key, _, value = path.partition("=")
     key = key.rpartition(".")[2]
     if key not in keys:
         return False
     return not value or bool(re.search(rf'"{re.escape(key)}"\s*:\s*"?{re.escape(value)}\b', text))
+
+
+def _has_list(text: str, keys: set[str], path: str) -> bool:
+    """Whether a record has a list of numbers, or one whose first record has a key behind it."""
+    names, wanted = ([one for one in part.split("|") if one in keys] for part in path.split("[*]"))
+    if not names or bool(path.partition("[*]")[2]) != bool(wanted):
+        return False
+    inside = rf'\{{{_FLAT}(?:\{{{_FLAT}\}}{_FLAT})*"(?:{_either(wanted)})"\s*:'
+    first = inside if wanted else "-?[0-9]"
+    return bool(re.search(rf'"(?:{_either(names)})"\s*:\s*\[\s*{first}', text))
+
+
+def _either(names: list[str]) -> str:
+    return "|".join(map(re.escape, names))
 
 
 def look(parsers: list[Parser], data: bytes) -> tuple[Form | None, list[Parser]]:

@@ -154,6 +154,7 @@ CREATE TABLE request (       -- one finished request
     prompt VARCHAR,          -- its text, or messages as JSON; a long one is cut and ends with its MD5
     text VARCHAR,            -- the answer's text, at most 8000 characters of it
     extra JSON,
+    drafts DOUBLE,           -- steps with a draft, where others may have none (llama.cpp, vLLM)
     commit_len DOUBLE        -- C: (completion_tokens - 1) / verify_steps; the first token is prefill's
 );
 
@@ -166,7 +167,7 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     tokens_per_s DOUBLE,     -- output
     accept_len DOUBLE,       -- as the client printed it, often the server's lifetime mean C
     one_is_none BOOLEAN,     -- this client prints 1 where nothing speculates, too
-    verify_steps BIGINT,     -- of all requests together
+    verify_steps BIGINT,     -- of all requests together; of vLLM those with a draft
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
@@ -214,6 +215,7 @@ CREATE TABLE step (
     state_row BIGINT,        -- row whose recurrent state was promoted
     checkpoint_tokens BIGINT[], checkpoint_rows BIGINT[],  -- states for a prefix cache: behind so many tokens, of these rows
     accepted_depth DOUBLE, accepted_drafts DOUBLE, commit_len DOUBLE,  -- as the engine computed them
+    accept_len DOUBLE,       -- as the source gave it, where its name says neither A nor C
     finish VARCHAR,          -- set on a request's last step
     -- time, milliseconds
     draft_ms DOUBLE, topk_ms DOUBLE, build_ms DOUBLE, compile_ms DOUBLE, verify_ms DOUBLE,

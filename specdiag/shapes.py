@@ -7,6 +7,7 @@ set is asked for its names.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 
@@ -67,14 +68,26 @@ def within(
     if not event.each or not frame.height:
         return frame
     paths = _list(["", *sorted(inner(parser, event))])
-    for level, path in enumerate(event.each):
+    for level, each in enumerate(event.each):
+        names = each.split("|")
+        found = ", ".join(
+            f"json_extract(text, '$.{path}')" if path else "[text::JSON]" for path in names
+        )
+        without = json.dumps(
+            {path.partition("[")[0]: None for path in names if path and "." not in path}
+        )
+        whole = f"json_merge_patch(text, '{without}')" if level else "NULL"
+        one = "json_merge_patch(whole, one)" if level else "one"
         db.register("outer_records", Handover(frame.select("line", "text")))
-        text = "json_merge_patch(whole, text)" if level else "text"
         rows = db.sql(
             f"""SELECT line, text::VARCHAR AS text, hash(json_keys(text, {paths})) AS keys
-                FROM (SELECT line, {text} AS text FROM (
-                    SELECT line, text AS whole, unnest(json_extract(text, '$.{path}')) AS text
-                    FROM outer_records) WHERE json_type(text) = 'OBJECT')"""
+                FROM (SELECT line, {one} AS text FROM (
+                    SELECT line, whole, CASE json_type(one) WHEN 'OBJECT' THEN one
+                        ELSE json_object('nth', nth, 'value', one) END AS one
+                    FROM (SELECT line, {whole} AS whole, unnest(found) AS one,
+                            unnest(range(len(found))) AS nth
+                        FROM (SELECT line, text, flatten([{found}]) AS found FROM outer_records))
+                    WHERE json_type(one) IN ('OBJECT', 'UBIGINT', 'BIGINT', 'DOUBLE')))"""
         )
         frame = pl.DataFrame(rows)
     return frame

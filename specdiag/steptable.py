@@ -16,13 +16,16 @@ import polars as pl
 from specdiag import space
 from specdiag.shapes import Handover
 
-ALWAYS = ("run", "source", "line", "nodes", "last")
+ALWAYS = ("run", "source", "line", "nodes", "commit_len", "step_ms", "last")
 # What steps are told apart by until their runs are known.
 HELPERS = {"number": "BIGINT", "life": "INTEGER", "arm": "VARCHAR"}
 ROWS = 122_880  # a group of rows in DuckDB: fewer are copied twice
 BYTES = 96 << 20  # of frames that wait; twice as much as usual trees of so many steps take
 # Where a trace lists depths of the nodes only but parents of all rows, row 0 is put in front.
 FRONT = {"depths": "0", "node_tokens": "root"}
+# A list of rows that is filled up to a fixed length with -1, as kernels return it.
+FILLED = """accepted[:len(accepted) - coalesce(list_position(
+    list_transform(list_reverse(accepted), lambda one: one >= 0), true) - 1, len(accepted))]"""
 
 
 class Steps:
@@ -81,6 +84,8 @@ class Steps:
             if _is_shorter(frame, name):
                 kept[name] = f"""CASE WHEN len({name}) = len(parents) - 1
                     THEN list_concat([{FRONT[name]}], {name}) ELSE {name} END"""
+        if _is_filled(frame):
+            kept["accepted"] = FILLED
         self.db.register("frame_step", Handover(frame))
         rows = f"SELECT {_as(kept)} FROM (SELECT {_as(read)} FROM frame_step)"
         space.patiently(self.db, lambda: self.db.execute(f"INSERT INTO step BY NAME {rows}"))
@@ -128,6 +133,12 @@ def _is_shorter(frame: pl.DataFrame, name: str) -> bool:
     given = [one for one in (name, "parents") if isinstance(frame.schema.get(one), pl.List)]
     sizes = frame.select(pl.col(one).list.len().cast(pl.Int64) for one in given)
     return len(given) == 2 and bool((sizes[name] == sizes["parents"] - 1).any())
+
+
+def _is_filled(frame: pl.DataFrame) -> bool:
+    """Whether any list of accepted rows ends with a number of no row."""
+    given = isinstance(frame.schema.get("accepted"), pl.List)
+    return given and bool((frame.get_column("accepted").list.last() < 0).any())
 
 
 def _as(columns: Mapping[str, str]) -> str:

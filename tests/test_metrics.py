@@ -51,6 +51,22 @@ def filled(tmp_path, load):
     return fill
 
 
+def test_llamacpp_counts_its_drafts_as_vllm_does(filled):
+    text = "".join(
+        CLOCKS["iso"](START + timedelta(seconds=10 * n)) + scrape(n + 1) for n in range(3)
+    )
+    text = text.replace("vllm:generation_tokens_total", "llamacpp:tokens_predicted_total")
+    found = filled(text.replace("vllm:", "llamacpp:"))
+    query = "SELECT steps, commit_len, positions, tokens_per_s FROM acceptance ORDER BY line"
+    first, *later = found.rows(query)
+    row = {"steps": 100, "commit_len": 2.5, "positions": [0.8, 0.5, 0.2], "tokens_per_s": 25.0}
+    assert later == [row, row]
+    assert first == row | {"tokens_per_s": None}
+    assert found.rows("SELECT accept_len, speculates FROM run") == [
+        {"accept_len": 2.5, "speculates": True}
+    ]
+
+
 @pytest.mark.parametrize("clock", CLOCKS)
 def test_scrapes_have_their_times_and_rates(filled, clock):
     text = "".join(

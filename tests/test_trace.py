@@ -22,7 +22,9 @@ from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
 STEPS = parser.load(bundled.PARSERS / "steps.toml")
 EVENTS = {event.table: event for event in STEPS.events}
 # What a step has from elsewhere: where it stands, what is derived, what no field knows.
-NOT_RECORDED = {"run", "source", "line", "time", "tokens_per_s", "other_ms", "extra", "last"}
+NOT_RECORDED = {
+    "run", "source", "line", "time", "accept_len", "tokens_per_s", "other_ms", "extra", "last",
+}  # fmt: skip
 TYPES = {
     "int": "int",
     "float": "float",

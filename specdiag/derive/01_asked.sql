@@ -51,3 +51,14 @@ LEFT JOIN argument a USING (run)
 LEFT JOIN hint h USING (run)
 LEFT JOIN drafting d USING (run)
 GROUP BY run;
+
+-- Who asks for a synthetic acceptance (vLLM, llama.cpp) measures a setting.
+INSERT INTO event BY NAME
+SELECT run, source, min(line) AS line, any_value(time) AS time, 'simulated' AS kind, 'synthetic' AS name, string_agg(value, ' ') AS detail,
+    max(TRY_CAST(value AS DOUBLE)) FILTER (key LIKE '%length') AS value
+FROM config WHERE (regexp_matches(key, 'synthetic_acceptance_(length|rates?)$') AND value NOT IN ('None', 'null', '')) OR (key LIKE '%rejection_sample_method' AND value = 'synthetic')
+GROUP BY run, source
+UNION ALL BY NAME
+SELECT run, source, line, time, 'simulated' AS kind, 'synthetic' AS name, asked AS detail,
+    TRY_CAST(regexp_extract(asked, 'length[ =]+([0-9.]+)', 1) AS DOUBLE) AS value
+FROM (SELECT *, regexp_extract(detail, '--spec-synthetic-acceptance-(?:length|rates)[ =]+\S+') AS asked FROM event WHERE kind = 'arguments') WHERE asked <> '';

@@ -53,19 +53,20 @@ FROM inside i LEFT JOIN summed s USING (source, histogram, others, scrape)
 GROUP BY i.run, i.source, i.histogram, i.others, i.scrape;
 
 -- Acceptance as counted by a server whose log and records do not tell it: one row a scrape, of what
--- came since the scrape before (the first: since the start). vLLM counts drafts, that is steps;
--- before its V1 engine only tokens. SGLang shows the last interval, and keeps it while it idles.
+-- came since the scrape before (the first: since the start). vLLM counts drafts, that is steps, and so
+-- does llama.cpp; before its V1 engine only tokens. SGLang shows the last interval, and keeps it while
+-- it idles.
 INSERT INTO acceptance BY NAME
 WITH silent AS (
     SELECT DISTINCT run FROM part WHERE run NOT IN (SELECT DISTINCT run FROM decode WHERE accept_len IS NOT NULL)
         AND run NOT IN (SELECT DISTINCT run FROM acceptance)
 ),
 series AS (
-    SELECT run, source, line, time, scrape, per_s, regexp_replace(name, '^(vllm|sglang)[:_]|_total$', '', 'g') AS name, name ILIKE 'vllm%' AS vllm,
+    SELECT run, source, line, time, scrape, per_s, regexp_replace(name, '^(vllm|sglang|llamacpp)[:_]|_total$', '', 'g') AS name, name NOT ILIKE 'sglang%' AS vllm,
         nullif(regexp_extract(labels, '(?:^|,)(?:engine|dp_rank)="([^"]*)"', 1), '') AS rank,
         TRY_CAST(nullif(regexp_extract(labels, '(?:^|,)position="([0-9]+)"', 1), '') AS INTEGER) AS position,
         value, lag(value) OVER (PARTITION BY source, name, labels ORDER BY scrape) AS before
-    FROM metric WHERE run IN (FROM silent) AND regexp_matches(name, '^(vllm|sglang)[:_](spec_|gen_throughput|generation_tokens)')
+    FROM metric WHERE run IN (FROM silent) AND regexp_matches(name, '^(vllm|sglang|llamacpp)[:_](spec_|gen_throughput|generation_tokens|tokens_predicted)')
         AND coalesce(regexp_extract(labels, '(?:^|,)tp_rank="([^"]*)"', 1), '') IN ('', '0')
 ),
 since AS (
@@ -77,7 +78,7 @@ counted AS (
         sum(growth) FILTER (name = 'spec_decode_num_accepted_tokens') AS accepted,
         sum(growth) FILTER (name = 'spec_decode_num_draft_tokens') AS drafted,
         list(growth ORDER BY position) FILTER (name = 'spec_decode_num_accepted_tokens_per_pos' AND position IS NOT NULL) AS positions,
-        max(per_s) FILTER (name = 'generation_tokens') AS tokens_per_s
+        max(per_s) FILTER (name IN ('generation_tokens', 'tokens_predicted')) AS tokens_per_s
     FROM since WHERE vllm GROUP BY run, source, scrape, rank
 )
 SELECT run, source, line, time, rank, steps, accepted::BIGINT AS accepted_tokens, drafted::BIGINT AS drafted_tokens, accepted / drafted AS accept_rate,

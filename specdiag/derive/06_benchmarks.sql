@@ -1,9 +1,9 @@
 -- Benchmarks.
 
--- Where nothing speculates, clients write -1 or 0 for the accept length, and some of them 1.
+-- Where nothing speculates, or nothing was drafted, clients write -1 or 0 for the accept length, some 1.
 UPDATE benchmark SET
     accept_len = CASE
-        WHEN accept_len > 0 AND NOT coalesce(draft_tokens = 0, false) AND NOT coalesce(one_is_none AND accept_len = 1, false) THEN accept_len
+        WHEN accept_len > 0 AND NOT coalesce(draft_tokens = 0, false) AND NOT coalesce(one_is_none AND accept_len = 1 OR verify_steps = 0, false) THEN accept_len
         WHEN accept_len IS NULL AND draft_tokens > 0 THEN request_tokens_per_s * step_ms / 1000  -- how such a client made the rate
     END,
     algorithm = CASE WHEN draft_tokens = 0 THEN 'NONE' ELSE algorithm END,

@@ -8,10 +8,11 @@ SELECT run, source, line, time, 'acceptance',
     coalesce(commit_len, accepted_drafts + 1), ctx_len, batch, tokens_per_s, drafted_tokens
 FROM acceptance WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL
 UNION ALL
-SELECT run, source, line, time, 'request', coalesce(verify_steps, (completion_tokens - 1) / commit_len), commit_len, prompt_tokens, NULL, tokens_per_s, proposed_drafts
+SELECT run, source, line, time, 'request',
+    coalesce(verify_steps, drafts, (completion_tokens - 1) / commit_len), commit_len, prompt_tokens, NULL, tokens_per_s, proposed_drafts
 FROM request WHERE commit_len IS NOT NULL
 UNION ALL
-SELECT run, source, line, time, 'benchmark', output_tokens / accept_len, accept_len, NULL, concurrency, tokens_per_s, NULL
+SELECT run, source, line, time, 'benchmark', coalesce(verify_steps, output_tokens / accept_len), accept_len, NULL, concurrency, tokens_per_s, NULL
 FROM benchmark WHERE accept_len > 0
 UNION ALL
 SELECT run, source, line, time, 'state', NULL, accept_len, NULL, NULL, tokens_per_s, NULL

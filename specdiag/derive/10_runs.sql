@@ -34,11 +34,11 @@ stepped AS (
         END) AS tree,
         bool_or(mode ILIKE 'shadow%') AS shadow,
         mode(upper(coalesce(algorithm_requested, algorithm, mode))) AS requested,
-        max(commit_len) > 1 OR max(nodes) > 0 OR bool_or(
-            coalesce(algorithm, mode) IS NOT NULL AND NOT coalesce(algorithm, mode) SIMILAR TO '(?i)(auto.*|none|plain|baseline)'
+        max(commit_len) > 1 OR max(accepted_depth) > 0 OR max(accepted_drafts) > 0 OR max(nodes) > 0 OR bool_or(
+            coalesce(algorithm, mode) IS NOT NULL AND NOT coalesce(algorithm, mode) SIMILAR TO '(?i)((auto|plain|baseline|vanilla|naive|(target|base)[-_ ]only|(no|non|without)[-_ ]?spec|sampl).*|none|null|off|false|ar|base|greedy|normal|regular|standard|decode)'
         ) AS speculates,
         mode(coalesce(budget_requested, budget)) AS budget, mode(top_k) AS top_k,
-        sum(commit_len) / nullif(sum(step_ms), 0) * 1000 AS tokens_per_s, median(batch) AS running,
+        sum(coalesce(commit_len, accepted_drafts + 1)) / nullif(sum(step_ms), 0) * 1000 AS tokens_per_s, median(batch) AS running,
         min(ctx_len) AS ctx_min, max(ctx_len) AS ctx_max
     FROM step WHERE NOT coalesce(warmup, false) GROUP BY run
 ),
