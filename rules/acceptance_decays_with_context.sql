@@ -1,7 +1,7 @@
 -- title    = "Acceptance decays with context"
 -- severity = "medium"
 -- family   = "acceptance"
--- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], prefill = [], run = [] }
+-- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], prefill = [], event = [], run = [] }
 -- enough   = 15
 -- applies  = "speculates AND served"
 -- enable   = "run longer contexts, or log more often (--decode-log-interval)"
@@ -11,7 +11,7 @@
 --   "Use a drafter tuned for long contexts, or its window setting; check its RoPE scaling.",
 --   "Until then limit speculation, or the number of drafts, beyond the length where the commit length crosses break-even.",
 -- ]
--- formula  = "median C in the lowest third of the contexts against the highest, with the contexts at least 3x apart, and a rank correlation of C with context that chance does not give"
+-- formula  = "median C in the lowest third of the contexts against the highest, with the contexts at least 3x apart, and a rank correlation of C with context that chance does not give; or C <= 1.01 on all of at least 10 lines and 1,000 steps beyond some context, and C >= 1.5 below it"
 -- sides    = { "commit length, long context" = "longest_commit_len", "commit length, short context" = "shortest_commit_len" }
 -- unlike   = [
 --   "A batch that grew at the same time: more requests, not more context.",
@@ -19,12 +19,13 @@
 --   "Requests that were retracted and start again.",
 -- ]
 -- causes   = [
+--   { name = "limit", cause = "beyond this context the drafter has no positions, no rows in its cache, or no window left", test = "its max_position_embeddings and context length against the edge; the same text with both raised: accepted beyond it" },
 --   { name = "training", cause = "the drafter was trained on short sequences, or reads a window of the context", test = "the same predictable text at 1k and at 32k: C falls with the drafter, and holds where only the text was hard" },
 --   { name = "rope", cause = "the drafter or the target is run with another RoPE scaling than it was trained with", test = "the same prompt with the published RoPE settings in the drafter's config.json" },
 --   { name = "draft_cache", cause = "the drafter loses rows of its own context as a request goes on", test = "a step trace of one request: draft_context_wrong names the first step" },
 -- ]
 -- reports  = ["sgl-project/sglang#30763", "vllm-project/vllm#47602"]
--- params   = { drop = 0.25, range = 3.0, per_bin = 5, chance = 2.6, order = 0.4 }
+-- params   = { drop = 0.25, range = 3.0, per_bin = 5, chance = 2.6, order = 0.4, floor = 1.01, alive = 1.5, beyond = 10, steps = 1000 }
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines or steps. They scatter, so
 -- the fall must also be several standard errors. Lines of another batch size are left out.
@@ -46,13 +47,13 @@ trend AS (
 fallen AS (
     SELECT run, kind, any_value(u.running) AS running, any_value(u.low) AS low, any_value(u.high) AS high, count(*) AS bins
     FROM trend JOIN usual u USING (run, kind) GROUP BY run, kind
-    HAVING count(*) >= 3
+    HAVING count(*) >= 2
         AND arg_max(mean, bin) - 1 < (1 - $drop) * (arg_min(mean, bin) - 1)
         AND arg_max(mean, bin) < (1 - $drop / 2) * arg_min(mean, bin)
         AND arg_min(mean, bin) - arg_max(mean, bin) > 4 * sqrt(arg_min(error, bin) ** 2 + arg_max(error, bin) ** 2)
 ),
 sample AS (
-    SELECT s.run, s.kind, s.source, s.line, s.ctx_len, s.commit_len, least(floor(5 * (ln(s.ctx_len) - ln(f.low)) / (ln(f.high) - ln(f.low))), 4) AS bin
+    SELECT s.run, s.kind, s.source, s.line, s.ctx_len, s.commit_len, coalesce(s.steps, 1) AS weight, least(floor(5 * (ln(s.ctx_len) - ln(f.low)) / (ln(f.high) - ln(f.low))), 4) AS bin
     FROM commit_sample s JOIN fallen f ON f.run = s.run AND f.kind = s.kind AND coalesce(s.running, 1) = f.running
     WHERE s.ctx_len > 0
 ),
@@ -144,10 +145,32 @@ summed AS (
         1 - sum(spread * rows) / nullif(sum(rows * (spread + mean ** 2)) - sum(rows * mean) ** 2 / sum(rows), 0) AS explained,
         first_few(list(place)) AS lines
     FROM bin GROUP BY run, kind
+),
+-- Or nothing at all is accepted beyond some context. One strange text does that, too: so it must be one
+-- that was accepted before it grew so long, or several.
+reach AS (
+    SELECT run, kind, max(ctx_len) FILTER (commit_len > $floor) AS last_ctx FROM texted GROUP BY run, kind
+),
+dead AS (
+    SELECT run, kind, last_ctx, avg(commit_len) FILTER (ctx_len <= last_ctx) AS commit_len, min(ctx_len) FILTER (ctx_len > last_ctx) AS dead_ctx,
+        count(*) FILTER (ctx_len > last_ctx) AS rows, count(DISTINCT text) FILTER (ctx_len > last_ctx) AS texts,
+        len(list_intersect(list(text) FILTER (commit_len > $floor), list(text) FILTER (ctx_len > last_ctx))) > 0 AS outlived,
+        list_concat(arg_max(cite(source, line), ctx_len, 1) FILTER (ctx_len <= last_ctx), arg_min(cite(source, line), ctx_len, 3) FILTER (ctx_len > last_ctx)) AS lines
+    FROM texted JOIN reach USING (run, kind) GROUP BY run, kind, last_ctx
+    HAVING count(*) FILTER (ctx_len > last_ctx) >= $beyond AND sum(weight) FILTER (ctx_len > last_ctx) >= $steps
+),
+ended AS (
+    FROM dead WHERE commit_len >= $alive AND (outlived OR texts >= 3)
+        AND run NOT IN (SELECT run FROM run WHERE algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*')
+        AND run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))
 )
 SELECT
     run,
-    format('commit length falls from {:.2f} at {:,.0f} tokens of context to {:.2f} at {:,.0f}', shortest_commit_len, shortest_ctx, longest_commit_len, longest_ctx) AS message,
-    shortest_commit_len, longest_commit_len, shortest_ctx, longest_ctx, explained AS share_explained_by_context, lines
-FROM summed JOIN edge USING (run, kind) JOIN ordered USING (run, kind) JOIN fallen USING (run, kind)
+    CASE WHEN d.rows > 0 THEN format('no draft is accepted from {:,.0f} tokens of context on ({} lines), and up to {:,.0f} the commit length is {:.2f}', d.dead_ctx, d.rows, d.last_ctx, d.commit_len)
+        ELSE format('commit length falls from {:.2f} at {:,.0f} tokens of context to {:.2f} at {:,.0f}', shortest_commit_len, shortest_ctx, longest_commit_len, longest_ctx) END AS message,
+    CASE WHEN d.rows > 0 THEN 'high' END AS severity,
+    shortest_commit_len, longest_commit_len, shortest_ctx, longest_ctx, explained AS share_explained_by_context,
+    CASE WHEN d.rows > 0 THEN ['limit', 'draft_cache', 'rope'] ELSE ['training', 'rope', 'draft_cache'] END AS causes, coalesce(d.lines, s.lines) AS lines
+FROM summed s JOIN edge USING (run, kind) JOIN fallen USING (run, kind) LEFT JOIN ended d USING (run, kind)
+WHERE d.rows > 0 OR (bins >= 3 AND (run, kind) IN (SELECT (run, kind) FROM ordered))
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY bins DESC, kind) = 1
