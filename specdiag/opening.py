@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from specdiag import content, own, parsing, pickles, recognition, reference, stretches
 from specdiag.cache import Cache
@@ -30,11 +30,12 @@ class Opened:
 
     file: Source
     form: Form | None = None  # of a file that nobody knows there is none
-    first: tuple[Parsed, ...] = ()  # what was parsed before its turn
+    first: list[Parsed] = field(default_factory=list)  # what was parsed before its turn
     rest: Generator[Parsed, None, None] | None = None
 
     def __iter__(self) -> Iterator[Parsed]:
-        yield from self.first
+        while self.first:  # which is gone then: it takes as much memory as all that follows
+            yield self.first.pop()
         if self.rest:
             yield from self.rest
 
@@ -87,7 +88,7 @@ def _open(
     file.taken = 0
     found = parsing.parsed(file, form, workers, threads, cache)
     first = next(found, None)
-    return Opened(file, form, (first,) if first else (), found)
+    return Opened(file, form, [first] if first else [], found)
 
 
 def recognise(file: Source, parsers: list[Parser]) -> Form | None:
