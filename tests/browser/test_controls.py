@@ -81,7 +81,7 @@ def test_a_link_to_a_finding_beats_the_search(searched: Page) -> None:
     link = searched.locator("section[aria-labelledby=runs] a[href^='#finding-']").first
     target = link.get_attribute("href")
     link.click()
-    assert searched.locator(f"{target} :is(h3, h4)").first.is_visible()
+    searched.locator(f"{target} :is(h3, h4)").first.wait_for()  # to be visible
 
 
 # Theme

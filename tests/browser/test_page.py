@@ -126,7 +126,7 @@ def test_a_run_leads_to_its_worst_finding(page_of: Callable[..., Page]) -> None:
     target = link.get_attribute("href")
     link.click()
     assert page.evaluate("location.hash") == target
-    assert page.locator(f"{target} :is(h3, h4)").first.is_visible()
+    page.locator(f"{target} :is(h3, h4)").first.wait_for()  # to be visible
     first = page.locator("[id^=finding-]").first.get_attribute("id")
     assert target == f"#{first}"
 
