@@ -31,7 +31,7 @@
 WITH spoken_for AS (
     SELECT run FROM event WHERE kind IN ('simulated', 'adaptive')
     UNION
-    SELECT run FROM run WHERE algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*'
+    SELECT run FROM run WHERE copies(algorithm)
 ),
 -- Every report of acceptance, in order: of windows, of decode lines, of requests. Lines that count
 -- since the start have no rate of their own and are left out; idle windows tell nothing.

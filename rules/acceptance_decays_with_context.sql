@@ -161,7 +161,7 @@ dead AS (
 ),
 ended AS (
     FROM dead WHERE commit_len >= $alive AND (outlived OR texts >= 3)
-        AND run NOT IN (SELECT run FROM run WHERE algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*')
+        AND run NOT IN (SELECT run FROM run WHERE copies(algorithm))
         AND run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))
 )
 SELECT

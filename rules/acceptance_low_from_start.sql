@@ -57,7 +57,7 @@ compared AS (
         AND r.first_third < (1 - $drop / 2) * r.other_len AND abs(r.first_third - r.last_third) <= $drift * r.commit_len
         AND NOT coalesce(t.elsewhere, false)
         AND a.algorithm IS NOT DISTINCT FROM b.algorithm AND a.tree = b.tree AND a.shadow = b.shadow AND a.draft_model IS NOT DISTINCT FROM b.draft_model
-        AND a.algorithm NOT SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*'
+        AND a.algorithm IS NOT NULL AND NOT copies(a.algorithm)
         AND coalesce(a.draft_tokens >= b.draft_tokens, true) AND coalesce(a.budget >= b.budget, true) AND coalesce(a.top_k >= b.top_k, true)
         AND coalesce(abs(x.temperature - y.temperature) <= 0.05, true)
     QUALIFY row_number() OVER (PARTITION BY r.run ORDER BY r.declared DESC, r.errors DESC, r.against) = 1

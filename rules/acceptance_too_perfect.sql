@@ -34,7 +34,7 @@ WITH simulated AS (
 -- k: how many drafts a step can accept.
 depth AS (
     SELECT run, CASE WHEN tree THEN draft_steps ELSE draft_tokens - 1 END AS k, coalesce(log_interval, 40) AS log_interval,
-        coalesce(algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*', false) AS copies
+        copies(algorithm) AS copies
     FROM run
 ),
 report AS NOT MATERIALIZED (

@@ -31,7 +31,7 @@
 
 -- A benchmark's figure stands for its whole output. Simulated or adaptive speculation is low on
 -- purpose: that is another rule.
-WITH drafter AS (SELECT *, coalesce(algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*', false) AS copies FROM run),
+WITH drafter AS (SELECT *, copies(algorithm) AS copies FROM run),
 dead AS (
     SELECT run FROM commit_mean GROUP BY run HAVING sum(commit_len * steps) / sum(steps) <= $floor
 ),

@@ -2,7 +2,7 @@
 -- severity = "medium"
 -- family   = "acceptance"
 -- needs    = { run = ["served"], acceptance = [], request = [], decode = [] }
--- applies  = "speculates AND served AND (algorithm IS NULL OR algorithm NOT SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*') AND run IN (SELECT run FROM acceptance WHERE positions IS NOT NULL UNION SELECT run FROM request WHERE histogram IS NOT NULL)"
+-- applies  = "speculates AND served AND NOT copies(algorithm) AND run IN (SELECT run FROM acceptance WHERE positions IS NOT NULL UNION SELECT run FROM request WHERE histogram IS NOT NULL)"
 -- why      = "A draft is accepted only with all drafts before it, so acceptance by position falls gently. Where it stops dead behind a healthy position, the drafter does not see what it needs for the next one; where it fades out long before the last, most of each verification is thrown away."
 -- fix      = [
 --   "Draft no deeper than the last position that is accepted in 15 % of the steps; sweep the depths around it, the best one is a sharp peak.",

@@ -64,7 +64,7 @@ SELECT
         CASE WHEN r.accept_len > 1 THEN format(', and the commit length of {:.2f} shows nothing of it', r.accept_len) ELSE '' END) AS message,
     answers, loops AS looping_answers, cut AS cut_answers, plain_loops AS baseline_looping_answers, plain_cut AS baseline_cut_answers,
         r.accept_len AS commit_len,
-    CASE WHEN cached_loops >= 0.8 * loops AND loops > 0 THEN ['cache'] WHEN r.algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*' THEN ['no_draft_step']
+    CASE WHEN cached_loops >= 0.8 * loops AND loops > 0 THEN ['cache'] WHEN copies(r.algorithm) THEN ['no_draft_step']
         ELSE ['rollback'] END AS causes,
     list_concat(j.lines, CASE WHEN plain_place IS NULL THEN [] ELSE [plain_place] END) AS lines
 FROM judged j JOIN run r USING (run)

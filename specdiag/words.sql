@@ -4,6 +4,9 @@
 CREATE MACRO cite(source, line) AS {'source': source, 'line': line};
 CREATE MACRO first_few(places) AS list_sort(list_distinct(places))[:4];
 
+-- Whether drafts are copied from what was there before: on text that repeats nothing, few are accepted.
+CREATE MACRO copies(algorithm) AS coalesce(algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*', false);
+
 -- How many standard errors are more than chance. Of a thousand runs one or two are far out however
 -- sound they are, so thresholds, which are meant for thirty runs at once, rise with their number
 -- (Bonferroni, by the tail of the normal distribution).

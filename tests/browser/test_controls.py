@@ -81,7 +81,9 @@ def test_a_link_to_a_finding_beats_the_search(searched: Page) -> None:
     link = searched.locator("section[aria-labelledby=runs] a[href^='#finding-']").first
     target = link.get_attribute("href")
     link.click()
-    searched.locator(f"{target} :is(h3, h4)").first.wait_for()  # to be visible
+    heading = searched.locator(f"{target} :is(h3, h4)").first
+    heading.wait_for()  # the page hears of the link a moment after the click
+    assert heading.is_visible()
 
 
 # Theme

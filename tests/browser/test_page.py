@@ -126,7 +126,9 @@ def test_a_run_leads_to_its_worst_finding(page_of: Callable[..., Page]) -> None:
     target = link.get_attribute("href")
     link.click()
     assert page.evaluate("location.hash") == target
-    page.locator(f"{target} :is(h3, h4)").first.wait_for()  # to be visible
+    heading = page.locator(f"{target} :is(h3, h4)").first
+    heading.wait_for()  # the page hears of the link a moment after the click
+    assert heading.is_visible()
     first = page.locator("[id^=finding-]").first.get_attribute("id")
     assert target == f"#{first}"
 
