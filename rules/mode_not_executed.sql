@@ -65,15 +65,19 @@ logged AS (
     FROM asked a
     LEFT JOIN hook h USING (run) LEFT JOIN started t USING (run) LEFT JOIN served s USING (run) LEFT JOIN counted c USING (run)
 ),
+mode AS (
+    SELECT run, algorithm, algorithm_requested, count(*) AS steps, min(line) AS line, any_value(source) AS source
+    FROM step WHERE warmup IS NOT TRUE GROUP BY run, algorithm, algorithm_requested
+),
 traced AS (
-    SELECT run, format('{} of {} steps ran {} although {} was asked for', count(*) FILTER (differs), count(*), mode(algorithm) FILTER (differs), mode(algorithm_requested) FILTER (differs)) AS message,
-        mode(algorithm_requested) FILTER (differs) AS asked, mode(algorithm) FILTER (differs) AS verified_by,
-        arg_min(cite(source, line), line, 4) FILTER (differs) AS lines
+    SELECT run, format('{} of {} steps ran {} although {} was asked for', sum(steps) FILTER (differs), sum(steps), arg_max(algorithm, steps) FILTER (differs), arg_max(algorithm_requested, steps) FILTER (differs)) AS message,
+        arg_max(algorithm_requested, steps) FILTER (differs) AS asked, arg_max(algorithm, steps) FILTER (differs) AS verified_by,
+        first_few(list(cite(source, line)) FILTER (differs)) AS lines
     FROM (  -- EAGLE-3 is eagle3, and an eagle
         SELECT *, ran <> asked AND regexp_replace(ran, '[0-9]+$', '') <> asked AS differs FROM (
             SELECT *, regexp_replace(upper(algorithm), '[^A-Z0-9]', '', 'g') AS ran, regexp_replace(upper(algorithm_requested), '[^A-Z0-9]', '', 'g') AS asked
-            FROM step WHERE NOT coalesce(warmup, false)))
-    GROUP BY run HAVING count(*) FILTER (differs) > 0
+            FROM mode))
+    GROUP BY run HAVING bool_or(differs)
 )
 SELECT run, message, asked, verified_by, lines FROM logged WHERE message IS NOT NULL
 UNION ALL

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+import queue
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 
-from specdiag import interrupt, rule, space, stretches
+from specdiag import rule, space, stretches
 from specdiag.errors import SpecdiagError
 from specdiag.means import Means
 from specdiag.rule import Asked, Decision, Hit, Rule
@@ -37,15 +37,20 @@ def apply(rules: list[Rule], store: Store, means: Means) -> Iterator[Result]:
 def _side_by_side(
     rules: list[Rule], db: duckdb.DuckDBPyConnection, asked: Asked, threads: int
 ) -> Iterator[Result]:
-    own = threading.local()
+    free: queue.SimpleQueue[duckdb.DuckDBPyConnection] = queue.SimpleQueue()
+    for _ in range(threads):  # here, as a connection answers one thread at a time
+        free.put(space.beside(db))
 
-    def connect() -> None:
-        own.db = space.beside(db)
-        interrupt.reaches(own.db)
+    def applied(one: Rule) -> Result:
+        connection = free.get()
+        try:
+            return _applied(one, connection, asked)
+        finally:
+            free.put(connection)
 
-    pool = ThreadPoolExecutor(threads, initializer=connect)
+    pool = ThreadPoolExecutor(threads)
     try:
-        yield from pool.map(lambda one: _applied(one, own.db, asked), rules)
+        yield from pool.map(applied, rules)
     finally:
         pool.shutdown(cancel_futures=True)
 

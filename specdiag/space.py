@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from specdiag import bundled, spill
+from specdiag import bundled, interrupt, spill
 from specdiag.errors import SpecdiagError
 
 READING = "96MB"  # of DuckDB while files are read: Polars and the blocks take more then
@@ -46,6 +46,7 @@ def connect(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConn
         raise SpecdiagError(
             f"{memory!r} is no size", "--memory", "write it as in 500MB or 2GB"
         ) from None
+    interrupt.reaches(db)
     _ends[db] = weakref.finalize(db, shutil.rmtree, folder, ignore_errors=True)
     _wider[db] = [] if memory else [MEMORY, *WIDER]
     return db
@@ -74,6 +75,10 @@ def patiently(db: duckdb.DuckDBPyConnection, work: Callable[[], Done]) -> Done:
 def beside(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """One more connection to a database, under the same limits."""
     other = db.cursor()
+    # It begins in the database that was there first, where no table is once they are on disk.
+    (place,) = db.execute("SELECT current_database()").fetchall()[0]
+    other.execute(f"USE {place}")
+    interrupt.reaches(other)
     _wider[other] = _wider[db]
     return other
 

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, interrupt, opening, reading, replay, runs, space
+from specdiag import bundled, opening, reading, replay, runs, space
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
@@ -82,7 +82,6 @@ class Store:
 def open_empty(memory: str = "", threads: int | None = None) -> duckdb.DuckDBPyConnection:
     """A database with every table of schema.sql, empty; see `space.connect`."""
     db = space.connect(memory, threads)
-    interrupt.reaches(db)
     db.execute(bundled.SCHEMA.read_text(encoding="utf-8"))
     return db
 

@@ -85,9 +85,10 @@ def definitions():
 def test_answers_depend_neither_on_memory_nor_on_threads(name, definitions, monkeypatch):
     plain, in_memory = answer(name, definitions)
     many_from(5, monkeypatch)
-    little, on_disk = answer(name, definitions, memory="100MB", threads=1)
-    assert (in_memory, on_disk) == (False, True)
-    assert little == plain
+    alone, on_disk = answer(name, definitions, memory="100MB", threads=1)
+    beside, beside_on_disk = answer(name, definitions, threads=2)
+    assert (in_memory, on_disk, beside_on_disk) == (False, True, True)
+    assert alone == beside == plain
 
 
 def test_the_bounds_that_were_asked_for_hold_to_the_end(definitions):
