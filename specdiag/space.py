@@ -73,11 +73,15 @@ def patiently(db: duckdb.DuckDBPyConnection, work: Callable[[], Done]) -> Done:
 
 
 def beside(db: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """One more connection to a database, under the same limits."""
+    """One more connection to a database, under the same limits and with the same variables."""
     other = db.cursor()
     # It begins in the database that was there first, where no table is once they are on disk.
     (place,) = db.execute("SELECT current_database()").fetchall()[0]
     other.execute(f"USE {place}")
+    for name, type, value in db.execute(
+        "SELECT name, type, value FROM duckdb_variables()"
+    ).fetchall():
+        other.execute(f"SET VARIABLE {name} = CAST(? AS {type})", [value])
     interrupt.reaches(other)
     _wider[other] = _wider[db]
     return other

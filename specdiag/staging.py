@@ -175,9 +175,12 @@ def _beside(waiting: list[pl.DataFrame], frame: pl.DataFrame) -> bool:
 
 
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows by file and line, as most frames have them."""
+    """The rows by file and line, as most frames have them, numbered in that order."""
     place = frame.get_column("source").cast(pl.Int64) * 2**40 + frame.get_column("line")
-    return frame if place.is_sorted() else frame.sort("source", "line", maintain_order=True)
+    if place.is_sorted():
+        return frame
+    numbers = frame.get_column("number").sort()
+    return frame.sort("source", "line", maintain_order=True).with_columns(numbers)
 
 
 def _cast(frame: pl.DataFrame, column: str, type: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, opening, reading, replay, runs, space
+from specdiag import bundled, halves, opening, reading, replay, runs, space
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
@@ -145,7 +145,7 @@ def _fill(
     _assign(db, readings, [table for table in DATA if staging.rows[table]])
     baselines.state(db, readings, baseline)
     _fill_sources(db, readings)
-    _derive(db, staging, timings)
+    _derive(db, staging, threads, timings)
     db.execute(
         "INSERT INTO published SELECT * FROM read_csv(?, header = true, auto_detect = true)",
         [str(bundled.PUBLISHED)],
@@ -198,7 +198,9 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading], tables: list
         db.execute("INSERT INTO part SELECT " + ", ".join(["unnest(?)"] * 5), columns)
 
 
-def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -> None:
+def _derive(
+    db: duckdb.DuckDBPyConnection, staging: Staging, threads: int | None, timings: Timings
+) -> None:
     """From schema raw to the tables, the rows of each let go as soon as they are used."""
     for table in DATA:
         if table not in DERIVED and staging.rows[table]:
@@ -221,12 +223,21 @@ def _derive(db: duckdb.DuckDBPyConnection, staging: Staging, timings: Timings) -
             continue
         with timings.part("derived tables", path.name):
             for one in db.extract_statements(path.read_text(encoding="utf-8")):
-                space.patiently(db, partial(db.execute, one))
+                space.patiently(db, partial(_execute, db, one, staging.rows["decode"], threads))
         for table in _USED.get(path.stem, ()):
             staging.release(table)
     db.execute("DROP SCHEMA raw CASCADE")
     for table in WAITING:
         staging.release(table)
+
+
+def _execute(
+    db: duckdb.DuckDBPyConnection, one: duckdb.Statement, decoded: int, threads: int | None
+) -> None:
+    if halves.FIRST in one.query:
+        halves.apply(db, one.query, decoded, threads)
+    else:
+        db.execute(one)
 
 
 def _fill_sources(db: duckdb.DuckDBPyConnection, readings: list[Reading]) -> None:

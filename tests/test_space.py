@@ -7,11 +7,22 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
 import pytest
 
-from specdiag import SpecdiagError, diagnosis, source, space, spill, staging, steptable, store
+from specdiag import (
+    SpecdiagError,
+    diagnosis,
+    halves,
+    source,
+    space,
+    spill,
+    staging,
+    steptable,
+    store,
+)
 from specdiag.means import Means
 from specdiag.report import json as document
 
@@ -106,6 +117,39 @@ def test_tables_on_disk_hold_the_same_rows(name, definitions, on_disk, place, mo
     for table in ("config", "event", "decode", "prefill", "acceptance", "step", "problem"):
         rows = f"SELECT * FROM {table} ORDER BY ALL"
         assert rounded(large.rows(rows)) == rounded(small.rows(rows)), table
+
+
+@pytest.mark.parametrize("few", [2, 5])
+@pytest.mark.parametrize("name", LOGS[:3])
+def test_halves_hold_the_same_reports(name, few, definitions, on_disk, place, monkeypatch):
+    whole = load(name, definitions[0])
+    monkeypatch.setattr(halves, "FEW", few)
+    monkeypatch.setattr(halves, "_side_by_side", sides := Mock(wraps=halves._side_by_side))
+    halved = load(name, definitions[0])
+    assert sides.called
+    rows = "SELECT * FROM decode ORDER BY ALL"
+    assert halved.rows(rows) == whole.rows(rows)
+
+
+@pytest.mark.parametrize("few", [100, 10**9])
+def test_reports_lie_in_the_order_of_their_lines_whatever_stands_between(
+    few, definitions, on_disk, place, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(halves, "FEW", few)
+    log = tmp_path / "busy.log"
+    report = (
+        "[2026-05-20 10:11:{:02}] Decode batch, #running-req: 3, #token: {}, token usage: 0.54, "
+        "accept len: 4.29, gen throughput (token/s): 376.46, #queue-req: 0"
+    )
+    prompt = (
+        "[2026-05-20 10:11:{:02}] Prefill batch, #new-seq: 1, #new-token: {}, #cached-token: 0, "
+        "token usage: 0.54, #running-req: 3, #queue-req: 0"
+    )
+    lines = [one.format(n // 60 % 60, 900 + n) for n in range(3000) for one in (report, prompt)]
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    filled = store.load(source.find([str(log)]), definitions[0])
+    placed = [row["line"] for row in filled.rows("SELECT line FROM decode")]
+    assert placed == list(range(1, 6000, 2))
 
 
 def test_a_few_steps_with_huge_trees_do_not_wait_in_memory(definitions, place, monkeypatch):

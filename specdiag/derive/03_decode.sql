@@ -2,9 +2,9 @@
 
 -- The rows of a part as they lie: where they are together, in the order of their lines and of one
 -- rank that no other part of the run has, the neighbours of a report are the rows around it.
-CREATE TEMP TABLE lane AS
+CREATE TABLE raw.lane AS
 WITH seen AS (
-    SELECT source, life, coalesce(rank, '') AS rank_key, accept_len IS NOT NULL AS accepts, row_number() OVER () AS nth,
+    SELECT source, life, coalesce(rank, '') AS rank_key, accept_len IS NOT NULL AS accepts, number AS nth,
         source = lag(source) OVER () AND life = lag(life) OVER () AND line <= lag(line) OVER () AS back
     FROM raw.decode
 ),
@@ -25,14 +25,14 @@ FROM placed l JOIN (
 GROUP BY ALL;
 
 -- vLLM reports what speculation won in a record of its own, right after the one of its throughput.
-CREATE TEMP TABLE told AS
+CREATE TABLE raw.told AS
 SELECT source, line, arg_min_null(commit_len, told_line) AS told_len
 FROM (SELECT source, line AS told_line, commit_len, unnest([line - 2, line - 1, line]) AS line FROM raw.acceptance WHERE drafted_tokens IS NOT NULL)
 GROUP BY source, line;
 
 -- The last prompt that the same rank computed before a report, where something stands between it and
 -- the one before, or where a torn line holds both.
-CREATE TEMP TABLE prompted AS
+CREATE TABLE raw.prompted AS
 WITH prompt AS (SELECT source, line, coalesce(rank, '') AS rank_key FROM raw.prefill),
 gap AS (
     SELECT number, source, line, coalesce(rank, '') AS rank_key
@@ -52,6 +52,7 @@ SELECT number, max(prefill_line) AS prefill_line FROM (
 
 -- A report covers the time since the one before it, idle time included: one that is more than three
 -- times as slow a token as both neighbours, or as the next where it is the first, spans a gap.
+-- This is done by halves (see halves.py); what does not lie in its order belongs to the first.
 INSERT INTO decode BY NAME
 WITH timed AS NOT MATERIALIZED (
     SELECT d.* EXCLUDE (arm) REPLACE (
@@ -67,7 +68,7 @@ in_order AS (  -- without a partition and a join below it, a window is computed 
         lead(source) OVER () IS NOT DISTINCT FROM source AND lead(life) OVER () IS NOT DISTINCT FROM life AS goes_on,
         lag(token_s) OVER () AS token_s_before, lead(token_s) OVER () AS token_s_after,
         lag(ctx_len) OVER () AS ctx_before, lag(running) OVER () AS running_before, lag(line) OVER () AS line_before
-    FROM timed
+    FROM timed WHERE number BETWEEN $first - 1 AND $end
 ),
 neighbour AS (
     SELECT l.run, l.speculates, l.steps_each, d.* EXCLUDE (goes_on) REPLACE (
@@ -75,14 +76,16 @@ neighbour AS (
         CASE WHEN follows THEN ctx_before END AS ctx_before, CASE WHEN follows THEN running_before END AS running_before,
         CASE WHEN follows THEN line_before END AS line_before
     )
-    FROM in_order d JOIN lane l ON l.source = d.source AND l.life = d.life AND l.plain
+    FROM in_order d JOIN raw.lane l ON l.source = d.source AND l.life = d.life AND l.plain
+    WHERE number >= $first AND number < $end
     UNION ALL BY NAME
     SELECT l.run, l.speculates, l.steps_each, d.*,
         row_number() OVER w > 1 AS follows,
         lag(token_s) OVER w AS token_s_before, lead(token_s) OVER w AS token_s_after,
         lag(ctx_len) OVER w AS ctx_before, lag(running) OVER w AS running_before,
         CASE WHEN lag(d.source) OVER w = d.source THEN lag(line) OVER w END AS line_before
-    FROM timed d JOIN lane l ON l.source = d.source AND l.life = d.life AND NOT l.plain
+    FROM timed d JOIN raw.lane l ON l.source = d.source AND l.life = d.life AND NOT l.plain
+    WHERE $first = 0
     WINDOW w AS (PARTITION BY l.run, coalesce(d.rank, '') ORDER BY l.place, d.line, d.number)
 ),
 marked AS (
@@ -97,8 +100,8 @@ marked AS (
     ),
         coalesce(running = running_before, false) AS same_batch
     FROM neighbour n
-    LEFT JOIN told t ON t.source = n.source AND t.line = n.line
-    LEFT JOIN prompted f ON f.number = n.number
+    LEFT JOIN raw.told t ON t.source = n.source AND t.line = n.line
+    LEFT JOIN raw.prompted f ON f.number = n.number
 )
 SELECT COLUMNS(lambda name: name NOT IN getvariable('computed_decode_columns'))
 FROM (
@@ -110,6 +113,6 @@ FROM (
     FROM marked
 );
 
-DROP TABLE lane;
-DROP TABLE told;
-DROP TABLE prompted;
+DROP TABLE raw.lane;
+DROP TABLE raw.told;
+DROP TABLE raw.prompted;
