@@ -70,7 +70,7 @@ SELECT
     format('the start died {}{}: {}{}{}',
         CASE WHEN symbol <> '' THEN 'on the undefined symbol ' || symbol
              WHEN library <> '' THEN 'because ' || library || ' cannot be opened'
-             ELSE 'with "' || rtrim(left(message, 160), '.') || '"' END,
+             ELSE 'with "' || rtrim(shortened(message, 160), '.') || '"' END,
         CASE WHEN package <> '' THEN ' (package ' || package || ')' ELSE '' END,
         about,
         CASE WHEN len(suffixes) > 1 THEN '; the CUDA suffixes of the packages differ (' || array_to_string(suffixes, ', ') || ')' ELSE '' END,

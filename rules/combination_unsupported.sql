@@ -66,15 +66,15 @@ asked AS (
 )
 SELECT
     run,
-    format('the start died of a combination that this build does not support: {}{}', left(message, 200),
+    format('the start died of a combination that this build does not support: {}{}', shortened(message, 200),
         CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END) AS message,
-    settings, type AS exception, left(message, 300) AS text,
+    settings, type AS exception, shortened(message, 300) AS text,
     [cite(source, line)] AS lines
 FROM refused LEFT JOIN asked USING (run)
 UNION ALL
 SELECT
     run,
-    format('the first forward pass died with {} ({}): the attention backend {} does not support speculative decoding', type, left(message, 120), backend),
-    settings, type, left(message, 300),
+    format('the first forward pass died with {} ({}): the attention backend {} does not support speculative decoding', type, shortened(message, 120), backend),
+    settings, type, shortened(message, 300),
     [cite(source, line)]
 FROM blind LEFT JOIN asked USING (run)

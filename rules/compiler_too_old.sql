@@ -37,7 +37,7 @@ summed AS (
 ),
 -- the same failure as the capture or the build reports it
 wrapped AS (
-    SELECT run, min(left(message, 120)) AS message, list(cite(source, line) ORDER BY source, line) AS proof
+    SELECT run, min(shortened(message, 120)) AS message, list(cite(source, line) ORDER BY source, line) AS proof
     FROM problem
     WHERE fatal AND regexp_matches(message, '(?i)capture .{0,20}graph failed|ninja|error building extension')
     GROUP BY run
@@ -55,6 +55,6 @@ SELECT
         CASE WHEN w.message ILIKE '%capture%' THEN '. It is reported as a failed graph capture, whose advice about memory is misleading'
              WHEN w.message IS NOT NULL THEN '; the build that stopped is its consequence' ELSE '' END,
         CASE WHEN versions <> '' THEN '. Installed: ' || versions ELSE '' END) AS message,
-    architecture, compiler, refusals, left(text, 200) AS text, versions,
+    architecture, compiler, refusals, shortened(text, 200) AS text, versions,
     first_few(list_concat(s.proof[:3], coalesce(w.proof, [])[:1])) AS lines
 FROM summed s LEFT JOIN wrapped w USING (run) LEFT JOIN toolkit USING (run)

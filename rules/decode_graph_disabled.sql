@@ -79,7 +79,7 @@ SELECT
     run,
     format('{} of {} decode windows ran without a graph (batch {:.0f}, {:.0f} tokens/s){}', without, windows, running, tokens_per_s,
         CASE WHEN flag <> '' THEN ': ' || flag || ' is set'
-             WHEN reason <> '' THEN ': ' || left(reason, 160)
+             WHEN reason <> '' THEN ': ' || shortened(reason, 160)
              WHEN captures IS NULL AND start_lines > 0 THEN ': the start-up has no capture at all'
              WHEN captures > 0 THEN ' although graphs were captured' || coalesce(format(' up to batch {}', c.largest), '')
              ELSE '' END) AS message,

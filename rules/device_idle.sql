@@ -40,7 +40,7 @@ cited AS (
 SELECT run,
     format('device {} works {:.0f} % of {:,.0f} ms and waits {:.0f} % of them for launches of the host{}{}', device, 100 * busy_ms / window_ms, window_ms, 100 * share,
         CASE WHEN steps > 0 THEN format(': {:.2f} of {:.2f} ms a step, {:.0f} launches', host_gap_ms / steps, window_ms / steps, launches_per_step) ELSE '' END,
-        CASE WHEN longest_ms IS NOT NULL THEN format('; the longest time is {:.2f} ms, before {}', longest_ms, after[:60]) ELSE '' END) AS message,
+        CASE WHEN longest_ms IS NOT NULL THEN format('; the longest time is {:.2f} ms, before {}', longest_ms, shortened(after, 60)) ELSE '' END) AS message,
     CASE WHEN stacks THEN 'low' END AS severity,
     share AS impact,
     busy_ms / window_ms AS busy_share, share AS host_gap_share, host_gap_ms, window_ms, steps, launches_per_step, graph_launches, wait_ms, longest_ms,

@@ -80,10 +80,10 @@ SELECT
         CASE WHEN path IS NOT NULL THEN ' ' || path ELSE '' END,
         CASE WHEN algorithm <> 'NONE' THEN ' (' || algorithm || ')' ELSE '' END,
         CASE WHEN coalesce(message, '') IN ('', type) THEN type || ' in ' || coalesce(nullif(regexp_extract(frames, '[^ ]+$'), ''), '?')
-             WHEN type IN ('draft', 'error loading model') THEN left(message, 200) ELSE type || ' ' || left(message, 200) END,
+             WHEN type IN ('draft', 'error loading model') THEN shortened(message, 200) ELSE type || ' ' || shortened(message, 200) END,
         CASE WHEN classes IS NOT NULL THEN '. Loaded before it: ' || classes ELSE '' END) AS message,
     [kind] AS causes,
-    path AS draft_model, type AS exception, left(message, 300) AS text, nullif(regexp_extract(frames, '[^ ]+$'), '') AS innermost, classes AS loaded,
+    path AS draft_model, type AS exception, shortened(message, 300) AS text, nullif(regexp_extract(frames, '[^ ]+$'), '') AS innermost, classes AS loaded,
     regexp_extract_all(message, 'torch\.Size\(\[([0-9, ]+)\]\)', 1) AS shapes, shapes[1] AS first_shape, shapes[2] AS second_shape, rank,
     places AS lines
 FROM first JOIN others USING (run) LEFT JOIN path USING (run) LEFT JOIN loaded USING (run)

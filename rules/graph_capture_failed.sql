@@ -56,13 +56,13 @@ SELECT
              WHEN regexp_matches(frames, '(?i)draft_extend') THEN 'draft extend '
              WHEN regexp_matches(frames, '(?i)draft|eagle|dflash|spec') THEN 'draft '
              WHEN regexp_matches(frames, '(?i)piecewise|prefill') THEN 'prefill ' ELSE '' END,
-        type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ': ' || left(message, 200) ELSE ' without a message' END,
+        type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ': ' || shortened(message, 200) ELSE ' without a message' END,
         CASE WHEN innermost IS NOT NULL THEN ' in ' || innermost ELSE '' END,
         CASE WHEN capture.free_gb IS NOT NULL THEN format('; {:.2f} GB were free before it, memory is not the cause', capture.free_gb) ELSE '' END) AS message,
     list_filter([CASE WHEN regexp_matches(frames, '(?i)draft|eagle|dflash|nextn|mtp') OR capture.name ILIKE '%draft%' THEN 'draft' END,
                  CASE WHEN regexp_matches(message, '(?i)not permitted|unsupported|StreamCapture|during capture') THEN 'host' END,
                  CASE WHEN regexp_matches(message, '(?i)shape|size|dimension|expects|must match') THEN 'shape' END], lambda one: one IS NOT NULL) AS causes,
-    capture.name AS capture, capture.sizes AS sizes, capture.free_gb AS free_before_capture_gb, innermost, rank, type AS exception, left(message, 300) AS text,
+    capture.name AS capture, capture.sizes AS sizes, capture.free_gb AS free_before_capture_gb, innermost, rank, type AS exception, shortened(message, 300) AS text,
     list_filter([CASE WHEN capture IS NOT NULL THEN cite(capture.source, capture.line) END, cite(source, line),
                  CASE WHEN wrap_line > line THEN cite(wrap_source, wrap_line) END], lambda one: one IS NOT NULL) AS lines
 FROM failed

@@ -65,7 +65,7 @@ SELECT
     format('{} died of {}{}{}{}{}',
         CASE WHEN at_start THEN 'the start' ELSE 'the server' END,
         CASE WHEN index THEN 'an index out of bounds in a kernel' || coalesce(format(' ({}: {})', kernel, condition), coalesce(' (' || condition || ')', ''))
-             ELSE '"' || left(regexp_replace(message, '^.*CUDA error: ', ''), 100) || '"' END,
+             ELSE '"' || shortened(regexp_replace(message, '^.*CUDA error: ', ''), 100) || '"' END,
         CASE WHEN rank IS NOT NULL THEN ' on ' || rank || CASE WHEN ranks_seen > 1 THEN format(' first ({} ranks report it)', ranks_seen) ELSE '' END ELSE '' END,
         CASE WHEN last IS NOT NULL THEN format('; last healthy report: {} running{}{}{}', last.running,
             CASE WHEN last.ctx_len IS NOT NULL THEN format(', {:,} tokens of context', round(last.ctx_len)::BIGINT) ELSE '' END,
@@ -74,7 +74,7 @@ SELECT
         CASE WHEN innermost IS NOT NULL THEN '. The frame that reports it (' || innermost || ') need not be the place' ELSE '' END,
         CASE WHEN times > 1 AND coalesce(ranks_seen, 0) < 2 THEN format(' ({} messages of one fault)', times) ELSE '' END) AS message,
     CASE WHEN index THEN ['index'] WHEN padded THEN ['padding'] ELSE [] END AS causes,
-    type AS exception, left(message, 300) AS text, rank, ranks, innermost, condition,
+    type AS exception, shortened(message, 300) AS text, rank, ranks, innermost, condition,
     last.running AS running, last.ctx_len AS ctx_len, last.accept_len AS accept_len, padded, times,
     [one for one in [cite(source, line), CASE WHEN assert_line IS NOT NULL THEN cite(assert_source, assert_line) END,
                      CASE WHEN last IS NOT NULL THEN cite(last.source, last.line) END] if one IS NOT NULL] AS lines

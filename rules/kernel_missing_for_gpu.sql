@@ -53,7 +53,7 @@ SELECT
     format('{} died because {}has no kernel for this GPU: {}{}{}',
         CASE WHEN at_start THEN 'the start' ELSE 'the server' END,
         CASE WHEN part <> '' AND NOT part ILIKE '%capability%' THEN part || ' ' ELSE 'a library ' END,
-        rtrim(left(message, 200), '.'),
+        rtrim(shortened(message, 200), '.'),
         -- a card that such a message turns away wrongly is newer than the limit it states
         CASE WHEN regexp_matches(message, '(?i)(?:or|and) (?:higher|above|newer|later)|>=|at least|less than') AND NOT message LIKE '%<=%'
              THEN '. If the GPU is newer than this limit, the library does not know it or reads its number wrongly' ELSE '' END,

@@ -54,18 +54,18 @@ repeated AS (
 SELECT
     n.run,
     format('the start died because {}{}{}',
-        CASE WHEN c.message IS NOT NULL THEN 'a version does not fit: ' || left(c.message, 160)
+        CASE WHEN c.message IS NOT NULL THEN 'a version does not fit: ' || shortened(c.message, 160)
              WHEN module <> '' THEN 'there is no module named ' || module
              WHEN name <> '' THEN format('{} cannot be imported{}: the installed version is older or newer than the server expects', name, CASE WHEN origin <> '' THEN ' from ' || origin ELSE '' END)
              WHEN changed <> '' THEN format('{} has no {}: the installed version is older or newer than the server expects', changed, attribute)
              WHEN library IS NOT NULL THEN format('the system library {} is not installed', library)
-             ELSE 'an import failed: ' || left(n.message, 160) END,
+             ELSE 'an import failed: ' || shortened(n.message, 160) END,
         CASE WHEN library = 'libsndfile' OR library LIKE 'libsndfile.%' THEN ' (the Python package soundfile asks for it)' ELSE '' END,
         CASE WHEN times > 1 THEN format(' ({} times: ranks or repeated starts failed alike)', times) ELSE '' END) AS message,
     coalesce(nullif(module, ''), nullif(origin, ''), nullif(changed, ''), library) AS missing,
     nullif(coalesce(nullif(name, ''), attribute), '') AS name,
     regexp_extract(c.message, 'minimum required version ([0-9][0-9a-z.+]*)', 1) AS required,
-    times, type AS exception, left(n.message, 300) AS text,
+    times, type AS exception, shortened(n.message, 300) AS text,
     first_few([cite(n.source, n.line), cite(coalesce(c.source, n.source), coalesce(c.line, n.line))]) AS lines
 FROM named n
 LEFT JOIN complaint c ON c.run = n.run

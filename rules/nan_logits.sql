@@ -81,7 +81,7 @@ SELECT
         CASE WHEN d.line IS NOT NULL THEN '; the process died of it' ELSE '' END) AS message,
     list_filter([CASE WHEN h.prompts >= 3 AND h.cached_share >= 0.8 AND u.cached_share < 0.6 THEN 'cache' END,
                  CASE WHEN q.low IS NOT NULL THEN 'precision' END], lambda one: one IS NOT NULL) AS causes,
-    messages, passes, ranks, left(text, 200) AS text, h.cached_share, u.cached_share AS cached_share_of_all, a.before AS accept_len_before,
+    messages, passes, ranks, shortened(text, 200) AS text, h.cached_share, u.cached_share AS cached_share_of_all, a.before AS accept_len_before,
     a.since AS accept_len_since, a.ctx_len, q.low AS low_precision,
     CASE WHEN d.line IS NOT NULL THEN list_append(places, cite(d.source, d.line)) ELSE places END AS lines
 FROM summed s LEFT JOIN hit h USING (run) LEFT JOIN usual u USING (run) LEFT JOIN accepted a USING (run)

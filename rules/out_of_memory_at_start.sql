@@ -78,10 +78,10 @@ SELECT
     run,
     CASE
         WHEN pool THEN format('the weights leave no room for the KV cache{}: {}',
-            CASE WHEN fraction IS NOT NULL THEN ' at memory fraction ' || fraction ELSE '' END, left(message, 200))
-        WHEN host THEN 'the host ran out of memory during the start: ' || left(message, 160)
+            CASE WHEN fraction IS NOT NULL THEN ' at memory fraction ' || fraction ELSE '' END, shortened(message, 200))
+        WHEN host THEN 'the host ran out of memory during the start: ' || shortened(message, 160)
         WHEN message ILIKE '%unbalanced%' OR message ILIKE '%free memory on device%' THEN
-            'memory of the GPU is taken already, probably by another process: ' || left(message, 160)
+            'memory of the GPU is taken already, probably by another process: ' || shortened(message, 160)
         WHEN place IS NOT NULL THEN format('the capture of the {}graphs ran out of memory{}{}{}',
             CASE WHEN name <> '' THEN name || ' ' ELSE '' END,
             CASE WHEN free_gb IS NOT NULL THEN format(': {:.2f} GB were free before it', free_gb) ELSE '' END,
@@ -92,7 +92,7 @@ SELECT
                 CASE WHEN fraction IS NOT NULL THEN 'memory fraction ' || fraction END)) ELSE '' END)
         ELSE format('the start ran out of GPU memory{}{}: {}',
             CASE WHEN wanted <> '' THEN ' (' || wanted || ' was wanted)' ELSE '' END,
-            CASE WHEN fraction IS NOT NULL THEN ' at memory fraction ' || fraction ELSE '' END, left(message, 160))
+            CASE WHEN fraction IS NOT NULL THEN ' at memory fraction ' || fraction ELSE '' END, shortened(message, 160))
     END AS message,
     nullif(wanted, '') AS wanted, nullif(free, '') AS free, nullif(total, '') AS total,
     free_gb AS free_before_capture_gb, after_weights_gb, nullif(name, '') AS capture, largest AS largest_captured,

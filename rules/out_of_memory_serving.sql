@@ -64,7 +64,7 @@ SELECT
     CASE WHEN fatal THEN 'critical' ELSE 'low' END AS severity,  -- one request's, or somebody started it again
     format('{}{}{}{}{}{}',
         CASE WHEN pool THEN 'the KV pool had no free slots' ELSE 'an allocation failed while serving' END,
-        CASE WHEN wanted IS NOT NULL THEN format(': {} wanted{}', wanted, coalesce(', ' || free || ' free', '')) ELSE ': ' || left(message, 140) END,
+        CASE WHEN wanted IS NOT NULL THEN format(': {} wanted{}', wanted, coalesce(', ' || free || ' free', '')) ELSE ': ' || shortened(message, 140) END,
         CASE WHEN innermost IS NOT NULL THEN ' in ' || innermost ELSE '' END,
         CASE WHEN last IS NOT NULL THEN format('; last report: {} running{}{}', last.running,
             CASE WHEN draft_tokens > 1 THEN format(' x {} drafted = {:,} rows to verify', draft_tokens, last.running * draft_tokens) ELSE '' END,

@@ -82,7 +82,7 @@ SELECT
         CASE first.what WHEN 'health' THEN 'the health check failed first' WHEN 'process' THEN 'a process was gone first' WHEN 'transfer' THEN 'transfers between nodes failed' ELSE 'a network error came first' END,
         CASE WHEN first.time IS NOT NULL THEN strftime(first.time, ' at %H:%M:%S') ELSE '' END,
         CASE WHEN first.rank IS NOT NULL THEN ' on ' || first.rank ELSE '' END,
-        CASE WHEN first.what <> 'health' THEN ': ' || left(first.text, 140) ELSE '' END,
+        CASE WHEN first.what <> 'health' THEN ': ' || shortened(first.text, 140) ELSE '' END,
         concat(CASE WHEN number > 1 THEN format('; {} ranks report errors ({})', number, ranks) ELSE '' END,
             CASE WHEN transfers > 1 THEN format('; {} transfers failed', transfers) ELSE '' END,
             CASE WHEN served AND served_time IS NOT NULL AND first.time > served_time THEN format('; the last report was {:.0f} s before', epoch(first.time - served_time)) ELSE '' END)) AS message,

@@ -27,11 +27,11 @@ healthy AS (
 counted AS (SELECT run, count(*) AS exceptions FROM problem WHERE fatal AND NOT at_start GROUP BY run)
 SELECT
     run,
-    format('{}{}{}{}{}', type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ': ' || left(message, 200) ELSE '' END,
+    format('{}{}{}{}{}', type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ': ' || shortened(message, 200) ELSE '' END,
         CASE WHEN innermost IS NOT NULL THEN ' in ' || innermost ELSE '' END,
         CASE WHEN rank IS NOT NULL THEN ' on ' || rank ELSE '' END,
         concat(CASE WHEN last IS NOT NULL THEN format('; {} running at the last report', last.running) ELSE '' END,
             CASE WHEN exceptions > 1 THEN format(' (the first of {} exceptions; the others follow from it)', exceptions) ELSE '' END)) AS message,
-    type AS exception, left(message, 300) AS text, innermost, rank, exceptions,
+    type AS exception, shortened(message, 300) AS text, innermost, rank, exceptions,
     CASE WHEN last IS NULL THEN [cite(source, line)] ELSE [cite(source, line), cite(last.source, last.line)] END AS lines
 FROM cause JOIN counted USING (run) LEFT JOIN healthy USING (run)

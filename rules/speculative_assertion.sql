@@ -60,7 +60,7 @@ told AS (
 )
 SELECT
     run,
-    format('{}{} in {}{}{}', type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ' (' || left(message, 180) || ')' ELSE '' END,
+    format('{}{} in {}{}{}', type, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ' (' || shortened(message, 180) || ')' ELSE '' END,
         coalesce(innermost, 'the speculative path'),
         CASE WHEN spec_frame <> innermost THEN ', called from ' || spec_frame ELSE '' END,
         CASE WHEN last IS NOT NULL THEN format('; last report: {} running{}{}', last.running, CASE WHEN last.ctx_len IS NOT NULL THEN format(', {:,} tokens of context', round(last.ctx_len)::BIGINT) ELSE '' END,
@@ -69,7 +69,7 @@ SELECT
     list_filter([CASE WHEN regexp_matches(message, '(?i)max.?position|position|exceed|too long|longer than|maximum|context') THEN 'limit' END,
                  CASE WHEN regexp_matches(message, '(?i)hidden|Expected size [0-9]+ but got') THEN 'pair' END,
                  CASE WHEN regexp_matches(frames, 'overlap|_v2\.py') THEN 'overlap' END], lambda one: one IS NOT NULL) AS causes,
-    type AS exception, left(message, 300) AS text, innermost, spec_frame, rank, last.running AS running, last.ctx_len AS ctx_len, last.accept_len AS accept_len,
+    type AS exception, shortened(message, 300) AS text, innermost, spec_frame, rank, last.running AS running, last.ctx_len AS ctx_len, last.accept_len AS accept_len,
     prompt.new AS new_requests, prompt.cached AS cached_tokens,
     list_filter([cite(source, line), CASE WHEN last IS NOT NULL THEN cite(last.source, last.line) END, prompt_place], lambda one: one IS NOT NULL) AS lines
 FROM told

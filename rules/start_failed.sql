@@ -56,8 +56,8 @@ SELECT
         CASE stage WHEN 'weights' THEN 'after it loaded weights' WHEN 'capture_begin' THEN 'while it captured graphs'
                    WHEN 'capture_end' THEN 'after it captured graphs' WHEN 'capacity' THEN 'in its warm-up' ELSE 'before it loaded weights' END,
         type,
-        CASE WHEN coalesce(message, '') <> '' AND message <> type THEN ': ' || left(message, 200) ELSE '' END,
+        CASE WHEN coalesce(message, '') <> '' AND message <> type THEN ': ' || shortened(message, 200) ELSE '' END,
         CASE WHEN exceptions > 1 THEN format(' (the first of {} exceptions; the others follow from it)', exceptions) ELSE '' END) AS message,
-    type AS exception, left(message, 300) AS text, coalesce(stage, 'none') AS stage, exceptions,
+    type AS exception, shortened(message, 300) AS text, coalesce(stage, 'none') AS stage, exceptions,
     [cite(source, line)] AS lines
 FROM cause JOIN counted USING (run) LEFT JOIN reached USING (run)

@@ -22,7 +22,7 @@
 -- params   = { steps = 20 }
 
 WITH said AS (
-    SELECT e.run, format('the server says so: {}', e.detail[:160]) AS message, NULL::BIGINT AS nodes, NULL::BIGINT AS width, NULL::BIGINT AS budget,
+    SELECT e.run, format('the server says so: {}', shortened(e.detail, 160)) AS message, NULL::BIGINT AS nodes, NULL::BIGINT AS width, NULL::BIGINT AS budget,
         [cite(e.source, e.line)] AS lines
     FROM event e JOIN run r ON r.run = e.run AND r.tree AND NOT r.shadow
     WHERE e.kind = 'fallback' AND e.detail ILIKE '%linear%'

@@ -67,7 +67,7 @@ accepted AS (
     FROM commit_sample WHERE run IN (SELECT run FROM tree WHERE top_k > 1 AND page_size > 1) GROUP BY run
 ),
 found AS (
-    SELECT r.run, format('the server refuses a tree here: {}', left(r.message, 200)) AS message, CASE WHEN r.fatal THEN 'critical'
+    SELECT r.run, format('the server refuses a tree here: {}', shortened(r.message, 200)) AS message, CASE WHEN r.fatal THEN 'critical'
         ELSE 'medium' END AS severity,
         t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, [r.cause] AS causes, list_filter([cite(r.source, r.line), t.place],
             lambda one: one IS NOT NULL) AS lines, 0 AS nth
@@ -75,7 +75,7 @@ found AS (
     UNION ALL BY NAME
     SELECT t.run, format('{} steps with top-k {} make {:.0f} candidates, {} draft tokens need {}{}', t.steps, t.top_k, t.candidates, t.draft_tokens,
         t.draft_tokens - 1,
-            CASE WHEN b.too_few THEN ': ' || left(b.message, 100) ELSE '' END) AS message,
+            CASE WHEN b.too_few THEN ': ' || shortened(b.message, 100) ELSE '' END) AS message,
         CASE WHEN b.run IS NOT NULL THEN 'critical' ELSE 'high' END AS severity,
         t.steps, t.top_k, t.draft_tokens, t.candidates, t.draft_tokens - 1 AS candidates_needed, t.page_size, t.backend, ['count'] AS causes, list_filter([t.place, b.place],
             lambda one: one IS NOT NULL) AS lines, 1 AS nth
@@ -83,7 +83,7 @@ found AS (
     WHERE t.top_k > 1 AND t.draft_tokens - 1 > t.candidates AND (NOT t.served OR b.too_few)
     UNION ALL BY NAME
     SELECT t.run, format('top-k {} with pages of {} tokens on {}: {}', t.top_k, t.page_size, coalesce(t.backend, 'the default attention backend'),
-            CASE WHEN b.run IS NOT NULL THEN left(b.message, 120) ELSE format('the commit length is {:.2f} over {:,.0f} steps', a.commit_len,
+            CASE WHEN b.run IS NOT NULL THEN shortened(b.message, 120) ELSE format('the commit length is {:.2f} over {:,.0f} steps', a.commit_len,
                 a.steps) END) AS message,
         CASE WHEN b.run IS NOT NULL THEN 'critical' ELSE 'high' END AS severity,
         t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['page', 'backend'] AS causes, list_filter(list_concat([t.place, b.place], a.lines),

@@ -4,6 +4,9 @@
 CREATE MACRO cite(source, line) AS {'source': source, 'line': line};
 CREATE MACRO first_few(places) AS list_sort(list_distinct(places))[:4];
 
+-- A text that a message has room for.
+CREATE MACRO shortened(text, most) AS CASE WHEN length(text) > most THEN rtrim(left(text, most - 1)) || '…' ELSE text END;
+
 -- Whether drafts are copied from what was there before: on text that repeats nothing, few are accepted.
 CREATE MACRO copies(algorithm) AS coalesce(algorithm SIMILAR TO '.*(NGRAM|SUFFIX|LOOKUP).*', false);
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from specdiag import diagnosis, report, source
+from specdiag import diagnosis, report, rule, source, store
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import Notice, SpecdiagError
 from specdiag.finding import Finding, Run
@@ -415,6 +415,30 @@ def test_long_text_keeps_both_ends() -> None:
     shown = text.visible("begin" + "x" * 1_000_000 + "end", 50)
     assert len(shown) == 50
     assert shown.startswith("begin") and shown.endswith("end") and "…" in shown
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 160])
+def test_the_table_of_runs_keeps_names_and_verdicts_whole(sick: Diagnosis, width: int) -> None:
+    name = "eagle3-target.70b_fp8/batch-1-thinking-budget-16k#12"
+    named = replace(sick.runs[0], name=name)
+    lines = terminal.render(replace(sick, runs=[named, *sick.runs]), width=width).splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith(" run "))
+    grid = lines[head : lines.index("", head)]
+    assert max(map(len, grid)) <= width
+    assert grid[0].endswith("  verdict")
+    first = [line[1:].split("  ")[0] for line in grid[2:]]
+    assert "".join(first).startswith(name)
+    assert grid[2].endswith("  nothing to check")
+    assert any(line.endswith("  critical") for line in grid)
+
+
+def test_a_message_that_is_cut_says_so() -> None:
+    words = ("the draft needs more " * 20).strip()
+    db = store.open_empty()
+    db.execute(rule.MACROS)
+    sql = "SELECT shortened($1, 45), shortened($1, 1000)"
+    ((cut, whole),) = db.execute(sql, [words]).fetchall()
+    assert (cut, whole) == ("the draft needs more the draft needs more th…", words)
 
 
 def test_computed_figures_are_marked(sick: Diagnosis) -> None:

@@ -6,8 +6,10 @@ import io
 import shutil
 import textwrap
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,12 +17,16 @@ from rich.text import Text
 from specdiag.diagnosis import Diagnosis
 from specdiag.finding import Evidence, Finding
 from specdiag.report import drawing, quote, table, text
-from specdiag.report.text import Group, visible
+from specdiag.report.text import Group
+from specdiag.report.visible import folded, visible
 
 STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "blue"}
 PROOFS = 2  # lines quoted a finding; the other reports have more
 QUOTED = 230  # characters of a line
 ROWS = 40  # runs in the table
+NAME = 12  # characters of a run's name that have room beside the other columns
+SPARE = ("context", "step", "tok/s")  # columns that make room for it, the first one first
+GAP = 3  # characters between columns
 PROOFS_TOLD = 3  # rules on traced steps that are told one by one where they are undecided
 DRAWN = 18  # lines of a step's drawing; of a longer one the last two are told
 
@@ -64,24 +70,30 @@ def render(diagnosis: Diagnosis, colour: bool = False, width: int = 100) -> str:
 def _runs(console: Console, diagnosis: Diagnosis) -> None:
     shown = table.foremost(diagnosis, ROWS)
     headings, rows = table.runs_table(diagnosis, shown)
+    columns = dict(zip(headings, zip(*rows, strict=True), strict=True)) if rows else {}
+    room = _room(columns, console.width)
+    while room < NAME and (spare := [one for one in SPARE if one in columns]):
+        del columns[spare[0]]
+        room = _room(columns, console.width)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for heading in headings:
-        name = heading == "run"
-        grid.add_column(
-            heading,
-            overflow="fold",
-            justify="left" if heading in ("run", "algorithm", "verdict") else "right",
-            no_wrap=not name and heading != "algorithm",
-            min_width=12 if name else None,
-        )
-    for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))
+    for heading in columns:
+        left = heading in ("run", "algorithm", "verdict")
+        grid.add_column(heading, justify="left" if left else "right", overflow="fold")
+    for name, *cells in zip(*columns.values(), strict=True):
+        lines = folded(name, max(room, NAME))
+        grid.add_row(Text("\n".join(lines)), *(Text(cell) for cell in cells))
     console.print(grid)
     if rest := len(diagnosis.runs) - len(shown):
         console.print(f"and {text.count(rest, 'more run')}")
     for note, names in table.shared_notes(diagnosis):
         of = "" if len(names) == len(diagnosis.runs) else f" ({text.named(names, 3)})"
         _say(console, f"note   {note}{of}", style="dim")
+
+
+def _room(columns: Mapping[str, Sequence[str]], width: int) -> int:
+    """Characters of a line that the other columns leave to the first one."""
+    taken = [max(map(cell_len, (heading, *cells))) for heading, cells in columns.items()]
+    return width - 1 - sum(taken[1:]) - GAP * len(taken)
 
 
 def _group(console: Console, group: Group) -> None:

@@ -26,6 +26,18 @@ def visible(text: str, limit: int = 300) -> str:
     return f"{shown[: limit - tail - 1]}…{shown[len(shown) - tail :]}"
 
 
+def folded(name: str, room: int) -> list[str]:
+    """A name in lines of about `room` characters, broken behind separators where it has any."""
+    lines = [""]
+    for part in re.findall(r"[^-_./#]+[-_./#]*|[-_./#]+", name):
+        pieces = [part[start : start + room] for start in range(0, len(part), room)]
+        for piece in pieces:
+            if lines[-1] and len(lines[-1]) + len(piece) > room:
+                lines.append("")
+            lines[-1] += piece
+    return lines
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte of a name that is not UTF-8
