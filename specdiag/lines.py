@@ -28,6 +28,7 @@ import polars as pl
 
 from specdiag import blocks, cuts, labels, prefix, raw
 from specdiag.parser import Event, Parsed, Parser
+from specdiag.source import Own
 from specdiag.values import cast, objects
 
 PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
@@ -52,15 +53,21 @@ class Begun:
     line: int
 
 
-def read(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Parsed:
+def read(
+    parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
+    own: Own | None = None,
+) -> Parsed:  # fmt: skip
     """All rows of a block of lines; see `parser.Parsed`."""
-    return finish(parser, [begin(parser, data, line, wrapper, inside)])
+    return finish(parser, [begin(parser, data, line, wrapper, inside, own)])
 
 
-def begin(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Begun:
+def begin(
+    parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
+    own: Own | None = None,
+) -> Begun:  # fmt: skip
     """Read what is frequent."""
     parsed = Parsed()
-    left = raw.split(data, line, wrapper, inside)
+    left = raw.split(data, line, wrapper, inside, own)
     count = left.height
     for event in parser.events:
         if cuts.serves(event):
@@ -114,8 +121,10 @@ def _together(begun: list[Begun], rest: Parsed) -> Parsed:
 
 
 def _parts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Lines between which no line is missing share their `part`."""
-    return frame.with_columns(part=(pl.col("line").diff() > 1).fill_null(False).cum_sum())
+    """Lines between which no line is missing share their `part`; one of another's is no gap."""
+    place = "nth" if "nth" in frame.columns else "line"
+    gap = (pl.col(place).cast(pl.Int64).diff() > 1).fill_null(False)
+    return frame.with_columns(part=gap.cum_sum()).select("line", "text", "part")
 
 
 def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import re
 import polars as pl
 
 from specdiag import envelope
+from specdiag.source import Own
 
 # What is pasted from a terminal has lost the escape character of its colours.
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\[(?:[01];)?(?:0|3[0-9]|9[0-7])m"
@@ -19,10 +20,13 @@ def text_of(data: bytes, line: int) -> pl.DataFrame:
     return clean(split(data, line))
 
 
-def split(data: bytes, line: int, wrapper: str = "", inside: str = "") -> pl.DataFrame:
+def split(
+    data: bytes, line: int, wrapper: str = "", inside: str = "", own: Own | None = None
+) -> pl.DataFrame:
     """(line, text) of all lines, the first of which has number `line`, out of their wrappers.
 
-    `inside` is the path of the lines in records.
+    `inside` is the path of the lines in records. Where only the `own` lines of a writer are wanted,
+    `nth` tells which of them are neighbours.
     """
     if b"\0" in data:
         data = data.replace(b"\0", b"")
@@ -35,6 +39,12 @@ def split(data: bytes, line: int, wrapper: str = "", inside: str = "") -> pl.Dat
     text = pl.col("text")
     if line == 1:
         frame = frame.with_columns(text.str.strip_prefix("\ufeff"))
+    if own:
+        frame = _plain(frame)
+        mine = text.str.contains(own.pattern)
+        frame = frame.filter(~mine if own.others else mine).with_row_index("nth")
+        if own.strips:
+            frame = frame.with_columns(text.str.replace(own.pattern, ""))
     if inside:
         frame = envelope.opened(frame, inside)
     if wrapper:

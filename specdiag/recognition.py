@@ -11,6 +11,7 @@ import polars as pl
 
 from specdiag import blocks, document, envelope, raw, wrapping
 from specdiag.parser import Parser
+from specdiag.source import Own
 
 LINES = 2000  # that are looked at
 _KEY = re.compile(r'"([^"\\]*)"\s*:')
@@ -26,6 +27,7 @@ class Form:
     wrapper: str = ""  # what a collector puts in front of each line, a pattern
     heading: str = ""  # of the table that later blocks go on with
     document: bool = False  # one JSON value, and not one a line
+    own: Own | None = None  # the lines of one of several writers, and no others
 
 
 class Head:

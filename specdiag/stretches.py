@@ -59,13 +59,13 @@ def parsed(
     heading = form.heading.encode()
 
     def begin(block: Block) -> lines.Begun:
-        return lines.begin(chosen, block.data, block.line, form.wrapper, form.inside)
+        return lines.begin(chosen, block.data, block.line, form.wrapper, form.inside, form.own)
 
     def whole(block: Block) -> Parsed:
         data, line = block.data, block.line
         if heading and line > 1:
             data, line = heading + b"\n" + data, line - 1
-        return parser.read(chosen, data, line, form.wrapper, form.inside)
+        return parser.read(chosen, data, line, form.wrapper, form.inside, form.own)
 
     if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):
         begun = _bundled(_ahead(workers, begin, found, threads))
