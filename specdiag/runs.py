@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
 
+from specdiag.rotation import ROTATED
+
 RANK = re.compile(r"(?i)[-_.]?(?:rank|tp|dp|pp|ep|node|shard)[-_]?[0-9]+")
-ROTATED = re.compile(r"(?:\.(?:gz|zst|bz2|xz|[0-9]{1,3}|20[0-9]{2}-?[0-9]{2}-?[0-9]{2}))+$")
 SERVERS = ("decode", "prefill", "event", "problem")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, interrupt, mixed, opening, reading, replay, runs, space
+from specdiag import bundled, interrupt, mixed, opening, reading, replay, rotation, runs, space
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
@@ -134,13 +134,17 @@ def _fill(
     staging = Staging(db)
     readings = []
     files = [one for file in files for one in mixed.parted(file, parsers)]
+    files = rotation.oldest_first(files)
+    last: dict[tuple[str, str], Reading] = {}  # what was read of each log
     with contextlib.closing(opening.in_turn(files, parsers, threads, cache)) as turns:
         for number, file in enumerate(files):
             told = progress if progress and not file.again else (lambda done: None)
             with timings.part("reading", file.name) as part:
-                one = reading.read(staging, number, next(turns), told)
+                before = last.get(rotation.log(file))
+                one = reading.read(staging, number, next(turns), told, before)
                 part.done(one.format, one.source.size(), one.lines)
             readings.append(one)
+            last[rotation.log(file)] = one
     staging.finish()
     space.have_read(db)
     staging.narrow("decode", *DECODED)
