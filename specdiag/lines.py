@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from specdiag import blocks, cuts, labels, prefix, raw
+from specdiag import blocks, clock, cuts, labels, prefix, raw
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.source import Own
 from specdiag.values import cast, objects
@@ -51,23 +51,26 @@ class Begun:
     parsed: Parsed
     left: pl.DataFrame
     line: int
+    times: pl.DataFrame | None = None  # (line, at): when a collector took them
 
 
 def read(
     parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
-    own: Own | None = None,
+    own: Own | None = None, when: str = "",
 ) -> Parsed:  # fmt: skip
     """All rows of a block of lines; see `parser.Parsed`."""
-    return finish(parser, [begin(parser, data, line, wrapper, inside, own)])
+    return finish(parser, [begin(parser, data, line, wrapper, inside, own, when)])
 
 
 def begin(
     parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
-    own: Own | None = None,
+    own: Own | None = None, when: str = "",
 ) -> Begun:  # fmt: skip
     """Read what is frequent."""
     parsed = Parsed()
-    left = raw.split(data, line, wrapper, inside, own)
+    left = raw.split(data, line, wrapper, inside, own, when)
+    times = left.select("line", "at").unique("line", keep="first") if when else None
+    left = left.drop("at", strict=False)
     count = left.height
     for event in parser.events:
         if cuts.serves(event):
@@ -75,13 +78,13 @@ def begin(
     if left.height < FEW * count:  # copied, or these few lines would keep the whole block alive
         texts = pl.Series("text", left.get_column("text").to_list(), dtype=pl.String)
         left = left.with_columns(texts)
-    return Begun(parsed, left, line)
+    return Begun(parsed, left, line, times)
 
 
 def finish(parser: Parser, begun: list[Begun]) -> Parsed:
     """Read the lines that are left of blocks that follow each other: together, these are few."""
     parsed = Parsed()
-    left = _records(parser, raw.clean(_parts(pl.concat([one.left for one in begun]))))
+    left = _records(parser, raw.clean(raw.parts(pl.concat([one.left for one in begun]))))
     parsed.lines += left.get_column("line").n_unique()
     first = [event for event in parser.events if event.common or event.style in blocks.STYLES]
     rare = [event for event in parser.events if event not in first]
@@ -101,7 +104,11 @@ def finish(parser: Parser, begun: list[Begun]) -> Parsed:
     strangers = _strangers(parser, left).sort("line")
     parsed.understood = parsed.lines - strangers.get_column("line").n_unique()
     parsed.strangers = list(strangers.head(SHOWN).select("line", "text").iter_rows())
-    return _together(begun, parsed)
+    found = _together(begun, parsed)
+    times = [one.times for one in begun if one.times is not None]
+    if times:
+        clock.told(parser, found, pl.concat(times))
+    return found
 
 
 def _together(begun: list[Begun], rest: Parsed) -> Parsed:
@@ -118,13 +125,6 @@ def _together(begun: list[Begun], rest: Parsed) -> Parsed:
             parsed.add(table, frame.filter(line >= one.line, line < after.line if after else True))
     parsed.merge(rest)
     return parsed
-
-
-def _parts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Lines between which no line is missing share their `part`; one of another's is no gap."""
-    place = "nth" if "nth" in frame.columns else "line"
-    gap = (pl.col(place).cast(pl.Int64).diff() > 1).fill_null(False)
-    return frame.with_columns(part=gap.cum_sum()).select("line", "text", "part")
 
 
 def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:

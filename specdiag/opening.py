@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from specdiag import content, own, parsing, pickles, recognition, reference, stretches
+from specdiag import content, export, own, parsing, pickles, recognition, reference, stretches
 from specdiag.cache import Cache
 from specdiag.parser import Parsed, Parser
 from specdiag.recognition import Form, Head
@@ -137,6 +137,10 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
         )
         return None
     form, all_best = recognition.look(parsers, head)
+    if form is None or (form.parser.format == "lines" and not form.inside):
+        exported = export.opened(file, head, parsers)
+        if exported:
+            return exported
     if form and file.own:
         form = replace(form, own=file.own)
     if form is None:

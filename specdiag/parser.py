@@ -271,7 +271,7 @@ def _patterns(parser: Parser) -> list[str]:
 
 def read(
     parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
-    own: Own | None = None,
+    own: Own | None = None, when: str = "",
 ) -> Parsed:  # fmt: skip
     """The rows of a block of whole lines, the first of which has number `line`."""
     if parser.format == "json":
@@ -284,4 +284,4 @@ def read(
         return timeline.read(parser, [data])
     from specdiag import lines
 
-    return lines.read(parser, data, line, wrapper, inside, own)
+    return lines.read(parser, data, line, wrapper, inside, own, when)

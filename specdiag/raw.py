@@ -7,7 +7,7 @@ import re
 
 import polars as pl
 
-from specdiag import envelope
+from specdiag import clock, envelope
 from specdiag.source import Own
 
 # What is pasted from a terminal has lost the escape character of its colours.
@@ -21,12 +21,14 @@ def text_of(data: bytes, line: int) -> pl.DataFrame:
 
 
 def split(
-    data: bytes, line: int, wrapper: str = "", inside: str = "", own: Own | None = None
-) -> pl.DataFrame:
+    data: bytes, line: int, wrapper: str = "", inside: str = "", own: Own | None = None,
+    when: str = "",
+) -> pl.DataFrame:  # fmt: skip
     """(line, text) of all lines, the first of which has number `line`, out of their wrappers.
 
     `inside` is the path of the lines in records. Where only the `own` lines of a writer are wanted,
-    `nth` tells which of them are neighbours.
+    `nth` tells which of them are neighbours. `at` is when they were taken, if `when` says where
+    that stands.
     """
     if b"\0" in data:
         data = data.replace(b"\0", b"")
@@ -45,11 +47,23 @@ def split(
         frame = frame.filter(~mine if own.others else mine).with_row_index("nth")
         if own.strips:
             frame = frame.with_columns(text.str.replace(own.pattern, ""))
+    if when and inside:
+        frame = frame.with_columns(at=clock.time(when))
     if inside:
         frame = envelope.opened(frame, inside)
     if wrapper:
-        frame = _plain(frame).with_columns(text.str.replace(wrapper, ""))
+        frame = _plain(frame)
+        if when == clock.WRAPPER:
+            frame = frame.with_columns(at=clock.time(when, wrapper))
+        frame = frame.with_columns(text.str.replace(wrapper, ""))
     return frame
+
+
+def parts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lines between which no line is missing share their `part`; one of another's is no gap."""
+    place = "nth" if "nth" in frame.columns else "line"
+    gap = (pl.col(place).cast(pl.Int64).diff() > 1).fill_null(False)
+    return frame.with_columns(part=gap.cum_sum()).select("line", "text", "part")
 
 
 def plain(text: str) -> str:

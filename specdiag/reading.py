@@ -55,7 +55,9 @@ def read(
     reading.format = opened.form.parser.name
     starts: list[int] = []
     older = before.years if before and before.format == reading.format else None
-    years = reading.years = older.go_on() if older else Years(opened.form.parser)
+    years = reading.years = (
+        older.go_on() if older else Years(opened.form.parser, bool(opened.form.when))
+    )
     told = 0
     for parsed in opened:
         if parsed.refused:

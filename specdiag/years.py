@@ -15,8 +15,9 @@ FIRST_HALF = 6  # months: a line that lags behind its neighbours stays in Decemb
 class Years:
     """The year of the lines of one log, in order; a log of more than a year is none of these."""
 
-    def __init__(self, parser: Parser) -> None:
-        self.missing = "%Y" not in parser.time_format
+    def __init__(self, parser: Parser, known: bool = False) -> None:
+        """`known` where the times are not those of the lines."""
+        self.missing = "%Y" not in parser.time_format and not known
         self.december: int | None = None  # the first line in it
         self.turn: int | None = None  # the first line of the new year
 
