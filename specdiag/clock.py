@@ -20,6 +20,7 @@ PATHS = (
     "jsonPayload.time", "jsonPayload.timestamp",
 )  # fmt: skip
 WRAPPER = "^"  # instead of a path: it stands in what is put before the lines
+FALLS = 5  # of so many lines tell that a file has its newest line first
 _ISO = (
     r"(?P<day>20[0-9]{2}-[0-9]{2}-[0-9]{2})[T ](?P<second>[0-9]{2}:[0-9]{2}:[0-9]{2})"
     r"(?:[.,](?P<part>[0-9]{1,9}))?(?P<zone>Z| ?[+-][0-9]{2}:?[0-9]{2})?"
@@ -54,6 +55,14 @@ def time(path: str, wrapper: str = "") -> pl.Expr:
     )
     epoch = since.cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
     return pl.coalesce(epoch, _iso(value))
+
+
+def newest_first(lines: Sequence[str], path: str, wrapper: str) -> bool:
+    """Whether the times of a file's first lines nearly all fall."""
+    found = pl.DataFrame({"text": lines}, {"text": pl.String}).select(time(path, wrapper))
+    steps = found.to_series().drop_nulls().diff().dt.total_microseconds()
+    falls = int((steps < 0).sum())
+    return falls >= FALLS and falls > 9 * int((steps > 0).sum())
 
 
 def _iso(value: pl.Expr) -> pl.Expr:

@@ -6,7 +6,7 @@ records, one a line, as their collectors write it.
 
 from __future__ import annotations
 
-from specdiag import content, document
+from specdiag import clock, content, document
 from specdiag.parser import Parser
 from specdiag.recognition import Form, Head, choose
 from specdiag.source import Source
@@ -26,18 +26,44 @@ def opened(file: Source, head: bytes, parsers: list[Parser]) -> Form | None:
     chosen = choose([one for one in parsers if one.format == "lines"], found)[0] if found else None
     if found is None or chosen is None:
         return None
+    data = _whole(file)
+    if data is None:
+        file.warn(
+            f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
+            "export one record a line",
+        )
+        return None
+    file.records = document.split(data, level)
+    file.quoted = lambda wanted: _quoted(file.records, wanted)
+    return found.form(chosen)
+
+
+def turn(file: Source, form: Form, head: bytes) -> None:
+    """Have the records of a file that begins with the newest line in the order of time."""
+    first = (file.records[: content.HEAD] or head).decode("utf-8", "replace").splitlines()
+    if not form.when or not clock.newest_first(first, form.when, form.wrapper):
+        return
+    data = file.records or _whole(file)
+    if data is None:
+        file.warn("its newest line comes first", "sort it by time")
+        return
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    file.records = b"\n".join(reversed(lines))
+    file.quoted = lambda wanted: _quoted(file.records, wanted)
+    file.warn(
+        "its newest line comes first: it is read from its end, and lines are counted from there",
+        "export it with the oldest line first to have them counted as they stand",
+    )
+
+
+def _whole(file: Source) -> bytes | None:
+    """All of a file, or None where that is too much."""
     data = bytearray()
     for block in content.blocks(file, longest=LARGEST_DOCUMENT):
         data += block.data
         if len(data) > LARGEST_DOCUMENT:
-            file.warn(
-                f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
-                "export one record a line",
-            )
             return None
-    file.records = document.split(bytes(data), level)
-    file.quoted = lambda wanted: _quoted(file.records, wanted)
-    return found.form(chosen)
+    return bytes(data)
 
 
 def _quoted(records: bytes, wanted: set[int]) -> dict[int, str]:

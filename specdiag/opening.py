@@ -140,7 +140,9 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
     if form is None or (form.parser.format == "lines" and not form.inside):
         exported = export.opened(file, head, parsers)
         if exported:
-            return exported
+            form, all_best = exported, [exported.parser]
+    if form and form.when:
+        export.turn(file, form, head)
     if form and file.own:
         form = replace(form, own=file.own)
     if form is None:

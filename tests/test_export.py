@@ -138,6 +138,25 @@ def test_a_proof_of_what_was_exported_is_the_record(store, tmp_path, diagnose):
     assert all(json.loads(text)["_source"] for text in proofs)
 
 
+@pytest.mark.parametrize("by", ["Loki", "an array of hits"])
+@pytest.mark.parametrize("server", SERVERS)
+def test_an_export_with_the_newest_line_first_says_what_the_log_says(
+    server, by, tmp_path, diagnose
+):
+    taken = [(START + nth * EVERY, line) for nth, line in enumerate(writers.lines(SERVERS[server]))]
+    facts = []
+    for name, records in (("a", taken), ("b", taken[::-1])):
+        path = tmp_path / f"{name}.json"
+        path.write_text(EXPORTS[by](records), "utf-8")
+        found = diagnose(path)
+        (run,) = found.runs
+        facts.append(run.facts)
+        assert [one.what.split(":")[0] for one in found.notices] == (
+            ["its newest line comes first"] if name == "b" else []
+        )
+    assert facts[0] == facts[1]
+
+
 def test_llama_cpp_has_the_times_that_its_collector_prints(store):
     lines = writers.lines(SERVERS["llama.cpp"])
     text = "".join(
