@@ -26,16 +26,21 @@ def opened(file: Source, head: bytes, parsers: list[Parser]) -> Form | None:
     chosen = choose([one for one in parsers if one.format == "lines"], found)[0] if found else None
     if found is None or chosen is None:
         return None
+    return found.form(chosen) if have_records(file, level) else None
+
+
+def have_records(file: Source, level: int) -> bool:
+    """Put the elements of a list in a document into a source's `records`, if they are not many."""
     data = _whole(file)
     if data is None:
         file.warn(
             f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
             "export one record a line",
         )
-        return None
-    file.records = document.split(data, level)
-    file.quoted = lambda wanted: _quoted(file.records, wanted)
-    return found.form(chosen)
+        return False
+    file.records = records = document.split(data, level)
+    file.quoted = lambda wanted: _quoted(records, wanted)
+    return True
 
 
 def turn(file: Source, form: Form, head: bytes) -> None:
@@ -48,8 +53,8 @@ def turn(file: Source, form: Form, head: bytes) -> None:
         file.warn("its newest line comes first", "sort it by time")
         return
     lines = [line for line in data.split(b"\n") if line.strip()]
-    file.records = b"\n".join(reversed(lines))
-    file.quoted = lambda wanted: _quoted(file.records, wanted)
+    file.records = records = b"\n".join(reversed(lines))
+    file.quoted = lambda wanted: _quoted(records, wanted)
     file.warn(
         "its newest line comes first: it is read from its end, and lines are counted from there",
         "export it with the oldest line first to have them counted as they stand",

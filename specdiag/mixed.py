@@ -9,11 +9,11 @@ rank is another server's, and a service that is no server is left out.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
-from specdiag import content, raw, recognition
+from specdiag import content, document, export, raw, recognition
 from specdiag.labels import escape
 from specdiag.parser import Parser
 from specdiag.source import Own, Source
@@ -25,6 +25,7 @@ PIECES, PIECE = 64, 64 << 10  # places where a long file is looked at, and the b
 
 _TIME = r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:.,]+(?:Z|[+-][0-9:]+)"
 # What stands before a writer's name, the name, and what stands behind it.
+_FRONT = (r"^\(", r"APIServer pid=[0-9]+", r"\) ")  # of vLLM: nothing else tells two servers apart
 PREFIXES = (
     (r"^\[ *", r"[0-9]{2,5}", r"\] "),  # llama.cpp's router: the port of the child
     (r"^\[pod/", r"[^\]\s]+", r"\] "),  # kubectl --prefix
@@ -54,15 +55,19 @@ def parted(file: Source, parsers: list[Parser]) -> list[Source]:
     if file.magic() == content.PARQUET:
         return [file]
     quiet = replace(file, notices=[], marks=[])
-    first = _lines(content.head(quiet))
-    known = [one for one in parsers if one.format == "lines"]
+    head = content.head(quiet)
+    level = document.level(head)
+    first = _lines(document.split(head, level) if level else head)
     lines: list[str] = []
     for before, name, after, strips in _kinds(first):
         any_name = re.compile(f"{before}({name}){after}")
         if sum(1 for line in first if any_name.search(line)) < FEWEST:
             continue
+        if level and not quiet.records:
+            export.have_records(quiet, level)
         lines = lines or [line for piece in _pieces(quiet) for line in _lines(piece)]
-        names = _servers(any_name, strips, lines, known)
+        beside = (before, name, after) == _FRONT
+        names = _servers(any_name, strips, beside, lines, parsers)
         if len(names) > 1:
             patterns = [f"{before}(?:{'|'.join(map(escape, one))}){after}" for one in names]
             own = [
@@ -71,10 +76,10 @@ def parted(file: Source, parsers: list[Parser]) -> list[Source]:
             ]
             rest = Own(f"{before}(?:{'|'.join(escape(n) for one in names for n in one)}){after}",
                        False, "", others=True)  # fmt: skip
-            if _claimed(_theirs(rest, lines), known):  # the router itself, or another actor
+            if _claimed(_theirs(rest, lines), parsers):  # the router itself, or another actor
                 own.append(rest)
             return [
-                replace(file, own=replace(one, head=_theirs(one, lines)), notices=[], marks=[],
+                replace(quiet, own=replace(one, head=_theirs(one, lines)), notices=[], marks=[],
                         again=nth > 0)
                 for nth, one in enumerate(own)
             ]  # fmt: skip
@@ -93,10 +98,14 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str, bool]]:
     else:
         for before, name, after in PREFIXES:
             yield before, name, after, True
+        yield *_FRONT, False
 
 
 def _pieces(file: Source) -> Iterator[bytes]:
     """A file as a whole, or the begin of a long one and more from all over it."""
+    if file.records:
+        yield file.records
+        return
     yield next(content.chunks(file, content.BLOCK), b"")
     size = file.size()
     if file.plain and size > content.BLOCK:
@@ -107,21 +116,27 @@ def _pieces(file: Source) -> Iterator[bytes]:
 
 
 def _servers(
-    pattern: re.Pattern[str], strips: bool, lines: list[str], parsers: list[Parser]
+    pattern: re.Pattern[str], strips: bool, beside: bool, lines: list[str], parsers: list[Parser]
 ) -> list[list[str]]:
-    """The names of each server among the writers: nodes of one server have one each."""
-    counts: Counter[str] = Counter()
+    """The names of each server among the writers: nodes of one server have one each.
+
+    Those that must be `beside` each other are lives of one server where they are not.
+    """
     texts: dict[str, list[str]] = {}
-    for line in lines:
+    spans: dict[str, tuple[int, int]] = {}
+    for nth, line in enumerate(lines):
         found = pattern.search(line)
         if found is None:
             continue
-        counts[found[1]] += 1
-        if len(counts) > MOST:
-            return []
         mine = texts.setdefault(found[1], [])
+        spans[found[1]] = spans.get(found[1], (nth, nth))[0], nth
+        if len(texts) > MOST:
+            return []
         if len(mine) < LOOKED_AT:
             mine.append(line[found.end() :] if strips else line)
+    lives = sorted(spans.values())
+    if beside and any(start > end for (_, end), (start, _) in pairwise(lives)):
+        return []
     servers: dict[str, list[str]] = {}
     for name, mine in sorted(texts.items()):
         data = "\n".join(mine)
@@ -134,7 +149,7 @@ def _servers(
 
 def _claimed(data: bytes, parsers: list[Parser]) -> bool:
     form, _ = recognition.look(parsers, data) if data else (None, [])
-    return form is not None
+    return form is not None and form.parser.format == "lines"
 
 
 def _theirs(own: Own, lines: list[str]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 import writers
@@ -126,6 +127,45 @@ def test_records_name_the_pod_that_wrote_them(told):
     assert {name: facts["model"] for name, facts in found.items()} == {
         "all:a-0": "org/target-8b", "all:b-0": "org/other-14b",
     }  # fmt: skip
+
+
+def test_an_export_of_two_pods_is_two_runs(told):
+    hits = [
+        {"_source": {"message": line, "kubernetes": {"pod": {"name": "x"}, "pod_name": pod}}}
+        for pod, server in (("a-0", SPECULATES), ("b-0", PLAIN))
+        for line in writers.lines(server)
+    ]
+    random.Random(1).shuffle(pods := [hit["_source"]["kubernetes"]["pod_name"] for hit in hits])
+    left = {pod: iter([h for h in hits if pod in str(h)]) for pod in ("a-0", "b-0")}
+    text = json.dumps({"hits": {"hits": [next(left[pod]) for pod in pods]}})
+    assert set(told(text, "all.json")) == {"all:a-0", "all:b-0"}
+
+
+def test_records_of_requests_that_name_their_host_are_no_logs(tmp_path, load):
+    """They are read once, though their texts quote a server."""
+    path = tmp_path / "requests.jsonl"
+    record = {"id": "c", "prompt_tokens": 5, "completion_tokens": 9, "text": "use vllm serve x"}
+    records = [{**record, "id": f"c{n}", "host": f"gpu{n % 2}"} for n in range(20)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in records), "utf-8")
+    assert load(path).rows("SELECT count(*) AS n FROM request") == [{"n": 20}]
+
+
+def pids(lines, by):
+    return [re.sub(r"pid=([0-9]+)", lambda one: f"pid={int(one[1]) + by}", line) for line in lines]
+
+
+def test_two_vllm_servers_of_one_shell_are_two_runs(told):
+    """`vllm serve a & vllm serve b &`: only the front ends' process numbers tell them apart."""
+    logs = [pids(writers.lines(one), by) for one, by in ((SPECULATES, 1000), (PLAIN, 2000))]
+    found = told(mixed(*logs))
+    assert {facts["model"] for name, facts in found.items() if ":" in name} == {
+        "org/target-8b", "org/other-14b",
+    }  # fmt: skip
+
+
+def test_a_vllm_server_that_started_again_is_two_lives(told):
+    logs = [pids(writers.lines(one), by) for one, by in ((SPECULATES, 1000), (PLAIN, 2000))]
+    assert list(told("".join(line + "\n" for log in logs for line in log))) == ["all", "all#2"]
 
 
 def test_prefill_and_decode_servers_are_each_their_own(told):
