@@ -78,6 +78,20 @@ def _iso(value: pl.Expr) -> pl.Expr:
     return second + pl.duration(microseconds=micros) - pl.duration(minutes=east)
 
 
+def times(
+    parser: Parser, parsed: Parsed, left: pl.DataFrame, outer: pl.DataFrame, path: str, wrapper: str
+) -> pl.DataFrame:
+    """(line, at) of a block: of all lines, or of those that are left where the others have a time.
+
+    `outer` is (line, outer): what each was taken out of.
+    """
+    done = [one for frames in parsed.frames.values() for one in frames]
+    if "%Y" in parser.time_format and all(map(_timed, done)):
+        outer = outer.join(left.select("line"), on="line", how="semi")
+    outer = outer.unique("line", keep="first").rename({"outer": "text"})
+    return outer.select("line", at=time(path, wrapper))
+
+
 def told(parser: Parser, parsed: Parsed, times: pl.DataFrame) -> None:
     """Give the rows that have no time that of their record; `times` is (line, at)."""
     yearless = "%Y" not in parser.time_format

@@ -69,12 +69,13 @@ def begin(
     """Read what is frequent."""
     parsed = Parsed()
     left = raw.split(data, line, wrapper, inside, own, when)
-    times = left.select("line", "at").unique("line", keep="first") if when else None
-    left = left.drop("at", strict=False)
+    outer = left.select("line", "outer") if when else None
+    left = left.drop("outer", strict=False)
     count = left.height
     for event in parser.events:
         if cuts.serves(event):
             left = cuts.read(parser, event, left, parsed)
+    times = clock.times(parser, parsed, left, outer, when, wrapper) if outer is not None else None
     if left.height < FEW * count:  # copied, or these few lines would keep the whole block alive
         texts = pl.Series("text", left.get_column("text").to_list(), dtype=pl.String)
         left = left.with_columns(texts)

@@ -27,8 +27,8 @@ def split(
     """(line, text) of all lines, the first of which has number `line`, out of their wrappers.
 
     `inside` is the path of the lines in records. Where only the `own` lines of a writer are wanted,
-    `nth` tells which of them are neighbours. `at` is when they were taken, if `when` says where
-    that stands.
+    `nth` tells which of them are neighbours. `outer` is what they were taken out of, if `when`
+    says where the time stands in it.
     """
     if b"\0" in data:
         data = data.replace(b"\0", b"")
@@ -48,13 +48,13 @@ def split(
         if own.strips:
             frame = frame.with_columns(text.str.replace(own.pattern, ""))
     if when and inside:
-        frame = frame.with_columns(at=clock.time(when))
+        frame = frame.with_columns(outer=text)
     if inside:
         frame = envelope.opened(frame, inside)
     if wrapper:
         frame = _plain(frame)
         if when == clock.WRAPPER:
-            frame = frame.with_columns(at=clock.time(when, wrapper))
+            frame = frame.with_columns(outer=text)
         frame = frame.with_columns(text.str.replace(wrapper, ""))
     return frame
 
