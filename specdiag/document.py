@@ -27,17 +27,36 @@ def is_document(head: bytes) -> bool:
     )  # fmt: skip
 
 
-def split(data: bytes) -> bytes:
+def level(head: bytes) -> int:
+    """How many brackets are open in the first list of records of a document; 0 without one."""
+    if head.lstrip(SPACE)[:1] not in (b"{", b"["):
+        return 0
+    depth = 0
+    for token in _TOKEN.finditer(head):
+        match token[0]:
+            case b"{" | b"[":
+                depth += 1
+                if token[0] == b"[" and head[token.end() :].lstrip(SPACE)[:1] == b"{":
+                    return depth
+            case b"}" | b"]":
+                depth -= 1
+                if depth <= 0:
+                    return 0
+    return 0
+
+
+def split(data: bytes, level: int | None = None) -> bytes:
     """The records of a document, each on the line where it starts in the file.
 
-    Where several start on one line, their lines are counted instead: 1, 2, 3.
+    Where several start on one line, their lines are counted instead: 1, 2, 3. At `level`, which is
+    one of the function of that name, they are the elements of a list that is inside of something.
     """
     starts: list[int] = []
     records: list[bytes] = []
     line = last = 1
     before = 0
     shared = False
-    for start, end in _places(data):
+    for start, end in _places(data, level):
         line += data.count(b"\n", before, start)
         shared |= bool(starts) and line == last
         starts.append(line)
@@ -51,9 +70,10 @@ def split(data: bytes) -> bytes:
     return b"".join(b"\n" * gap + record for gap, record in zip(gaps, records, strict=True))
 
 
-def _places(data: bytes) -> Iterator[tuple[int, int]]:
+def _places(data: bytes, level: int | None) -> Iterator[tuple[int, int]]:
     """Where the records are: the elements of the array, or else whatever stands side by side."""
-    level = 1 if data.lstrip(SPACE).startswith(b"[") else 0
+    if level is None:
+        level = 1 if data.lstrip(SPACE).startswith(b"[") else 0
     depth = 0
     start = -1
     for token in _TOKEN.finditer(data):

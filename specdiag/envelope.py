@@ -9,10 +9,12 @@ from typing import Any
 
 import polars as pl
 
-# Docker and Fluent Bit, Kubernetes' and most loggers' own, journald, Google Cloud, Loki, Elastic.
+# Docker and Fluent Bit, Kubernetes' and most loggers' own, journald, Google Cloud, Loki, Elastic,
+# Datadog.
 PATHS = (
     "log", "message", "msg", "MESSAGE", "textPayload", "jsonPayload.message", "line", "@message",
-    "body", "_source.message",
+    "body", "_source.message", "_source.log", "content.message", "attributes.message",
+    "fields.message", "event.original", "content",
 )  # fmt: skip
 LOOKED_AT = 50  # lines
 
@@ -34,13 +36,17 @@ def opened(frame: pl.DataFrame, path: str) -> pl.DataFrame:
     A record may hold several lines, which share its number.
     """
     text = pl.col("text")
-    place = "$" + "".join(f"['{part}']" for part in path.split("."))
     outside = pl.when(~text.str.starts_with("{")).then(text)
-    inside = text.str.json_path_match(place).str.strip_chars_end("\r\n")
+    inside = text.str.json_path_match(place(path)).str.strip_chars_end("\r\n")
     frame = frame.with_columns(pl.coalesce(inside, outside).fill_null("").alias("text"))
     if frame.get_column("text").str.contains("\n", literal=True).any():
         frame = frame.with_columns(text.str.split("\n")).explode("text")
     return frame
+
+
+def place(path: str) -> str:
+    """The JSON path of a path."""
+    return "$" + "".join(f"['{part}']" for part in path.split("."))
 
 
 def _record(line: str) -> Any:

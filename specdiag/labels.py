@@ -69,6 +69,8 @@ def learn(parser: Parser, event: Event, line: str) -> tuple[str, list[str]] | No
     pieces: list[str] = []
     for item in re.split(r", ?", line[found.end() :].rstrip(" ,")):
         label, colon, _ = item.partition(": ")
+        if label in labels:  # two records in one line
+            return None
         if colon:
             labels.append(label)
             pieces.append(f"{escape(label)}: (?P<v{len(labels) - 1}>[^,]*)")

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from specdiag import blocks, cuts, labels, prefix, raw
+from specdiag import blocks, clock, cuts, labels, prefix, raw
 from specdiag.parser import Event, Parsed, Parser
+from specdiag.source import Own
 from specdiag.values import cast, objects
 
 PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
@@ -50,31 +51,41 @@ class Begun:
     parsed: Parsed
     left: pl.DataFrame
     line: int
+    times: pl.DataFrame | None = None  # (line, at): when a collector took them
 
 
-def read(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Parsed:
+def read(
+    parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
+    own: Own | None = None, when: str = "",
+) -> Parsed:  # fmt: skip
     """All rows of a block of lines; see `parser.Parsed`."""
-    return finish(parser, [begin(parser, data, line, wrapper, inside)])
+    return finish(parser, [begin(parser, data, line, wrapper, inside, own, when)])
 
 
-def begin(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Begun:
+def begin(
+    parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
+    own: Own | None = None, when: str = "",
+) -> Begun:  # fmt: skip
     """Read what is frequent."""
     parsed = Parsed()
-    left = raw.split(data, line, wrapper, inside)
+    left = raw.split(data, line, wrapper, inside, own, when)
+    outer = left.select("line", "outer") if when else None
+    left = left.drop("outer", strict=False)
     count = left.height
     for event in parser.events:
         if cuts.serves(event):
             left = cuts.read(parser, event, left, parsed)
+    times = clock.times(parser, parsed, left, outer, when, wrapper) if outer is not None else None
     if left.height < FEW * count:  # copied, or these few lines would keep the whole block alive
         texts = pl.Series("text", left.get_column("text").to_list(), dtype=pl.String)
         left = left.with_columns(texts)
-    return Begun(parsed, left, line)
+    return Begun(parsed, left, line, times)
 
 
 def finish(parser: Parser, begun: list[Begun]) -> Parsed:
     """Read the lines that are left of blocks that follow each other: together, these are few."""
     parsed = Parsed()
-    left = _records(parser, raw.clean(_parts(pl.concat([one.left for one in begun]))))
+    left = _records(parser, raw.clean(raw.parts(pl.concat([one.left for one in begun]))))
     parsed.lines += left.get_column("line").n_unique()
     first = [event for event in parser.events if event.common or event.style in blocks.STYLES]
     rare = [event for event in parser.events if event not in first]
@@ -94,7 +105,11 @@ def finish(parser: Parser, begun: list[Begun]) -> Parsed:
     strangers = _strangers(parser, left).sort("line")
     parsed.understood = parsed.lines - strangers.get_column("line").n_unique()
     parsed.strangers = list(strangers.head(SHOWN).select("line", "text").iter_rows())
-    return _together(begun, parsed)
+    found = _together(begun, parsed)
+    times = [one.times for one in begun if one.times is not None]
+    if times:
+        clock.told(parser, found, pl.concat(times))
+    return found
 
 
 def _together(begun: list[Begun], rest: Parsed) -> Parsed:
@@ -111,11 +126,6 @@ def _together(begun: list[Begun], rest: Parsed) -> Parsed:
             parsed.add(table, frame.filter(line >= one.line, line < after.line if after else True))
     parsed.merge(rest)
     return parsed
-
-
-def _parts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Lines between which no line is missing share their `part`."""
-    return frame.with_columns(part=(pl.col("line").diff() > 1).fill_null(False).cum_sum())
 
 
 def _records(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:

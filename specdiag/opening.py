@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from specdiag import content, own, parsing, pickles, recognition, reference, stretches
+from specdiag import content, export, own, parsing, pickles, recognition, reference, stretches
 from specdiag.cache import Cache
 from specdiag.parser import Parsed, Parser
 from specdiag.recognition import Form, Head
@@ -97,7 +97,7 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
         file.records = reference.records(file)
         chosen, _ = recognition.choose(parsers, Head.of(file.records[: content.HEAD]))
         return Form(chosen) if chosen else None
-    head = content.head(file)
+    head = file.own.head if file.own else content.head(file)
     if head.startswith(content.PARQUET):
         from specdiag import parquet
 
@@ -137,6 +137,14 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
         )
         return None
     form, all_best = recognition.look(parsers, head)
+    if form is None or (form.parser.format == "lines" and not form.inside):
+        exported = export.opened(file, head, parsers)
+        if exported:
+            form, all_best = exported, [exported.parser]
+    if form and form.when:
+        export.turn(file, form, head)
+    if form and file.own:
+        form = replace(form, own=file.own)
     if form is None:
         file.warn(
             "no parser knows this file",

@@ -28,6 +28,7 @@ import polars as pl
 
 from specdiag import bundled
 from specdiag.errors import SpecdiagError
+from specdiag.source import Own
 
 TABLES = (
     "config", "event", "decode", "prefill", "acceptance", "request", "benchmark", "step",
@@ -268,7 +269,10 @@ def _patterns(parser: Parser) -> list[str]:
     return found
 
 
-def read(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "") -> Parsed:
+def read(
+    parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str = "",
+    own: Own | None = None, when: str = "",
+) -> Parsed:  # fmt: skip
     """The rows of a block of whole lines, the first of which has number `line`."""
     if parser.format == "json":
         from specdiag import records
@@ -280,4 +284,4 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str 
         return timeline.read(parser, [data])
     from specdiag import lines
 
-    return lines.read(parser, data, line, wrapper, inside)
+    return lines.read(parser, data, line, wrapper, inside, own, when)

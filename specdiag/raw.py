@@ -7,7 +7,8 @@ import re
 
 import polars as pl
 
-from specdiag import envelope
+from specdiag import clock, envelope
+from specdiag.source import Own
 
 # What is pasted from a terminal has lost the escape character of its colours.
 ANSI = r"\x1b\[[0-9;?]*[ -/]*[@-~]|\[(?:[01];)?(?:0|3[0-9]|9[0-7])m"
@@ -19,10 +20,15 @@ def text_of(data: bytes, line: int) -> pl.DataFrame:
     return clean(split(data, line))
 
 
-def split(data: bytes, line: int, wrapper: str = "", inside: str = "") -> pl.DataFrame:
+def split(
+    data: bytes, line: int, wrapper: str = "", inside: str = "", own: Own | None = None,
+    when: str = "",
+) -> pl.DataFrame:  # fmt: skip
     """(line, text) of all lines, the first of which has number `line`, out of their wrappers.
 
-    `inside` is the path of the lines in records.
+    `inside` is the path of the lines in records. Where only the `own` lines of a writer are wanted,
+    `nth` tells which of them are neighbours. `outer` is what they were taken out of, if `when`
+    says where the time stands in it.
     """
     if b"\0" in data:
         data = data.replace(b"\0", b"")
@@ -35,11 +41,29 @@ def split(data: bytes, line: int, wrapper: str = "", inside: str = "") -> pl.Dat
     text = pl.col("text")
     if line == 1:
         frame = frame.with_columns(text.str.strip_prefix("\ufeff"))
+    if own:
+        frame = _plain(frame)
+        mine = text.str.contains(own.pattern)
+        frame = frame.filter(~mine if own.others else mine).with_row_index("nth")
+        if own.strips:
+            frame = frame.with_columns(text.str.replace(own.pattern, ""))
+    if when and inside:
+        frame = frame.with_columns(outer=text)
     if inside:
         frame = envelope.opened(frame, inside)
     if wrapper:
-        frame = _plain(frame).with_columns(text.str.replace(wrapper, ""))
+        frame = _plain(frame)
+        if when == clock.WRAPPER:
+            frame = frame.with_columns(outer=text)
+        frame = frame.with_columns(text.str.replace(wrapper, ""))
     return frame
+
+
+def parts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lines between which no line is missing share their `part`; one of another's is no gap."""
+    place = "nth" if "nth" in frame.columns else "line"
+    gap = (pl.col(place).cast(pl.Int64).diff() > 1).fill_null(False)
+    return frame.with_columns(part=gap.cum_sum()).select("line", "text", "part")
 
 
 def plain(text: str) -> str:

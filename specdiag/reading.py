@@ -32,14 +32,21 @@ class Reading:
     unread: Counter[tuple[str, str]] = field(default_factory=Counter)
     strangers: list[tuple[int, str]] = field(default_factory=list)
     arms: set[str] = field(default_factory=set)
+    years: Years | None = None  # of its times, for the file that goes on with the same log
 
     @property
     def parsed(self) -> float:
         return self.understood / self.lines if self.lines else 0.0
 
 
-def read(staging: Staging, number: int, opened: Opened, progress: Progress) -> Reading:
-    """Put all rows of a file into the staging area; `number` is the file's."""
+def read(
+    staging: Staging, number: int, opened: Opened, progress: Progress,
+    before: Reading | None = None,
+) -> Reading:  # fmt: skip
+    """Put all rows of a file into the staging area; `number` is the file's.
+
+    `before` is what became of the part of the same log that was written before it.
+    """
     file = opened.file
     reading = Reading(file)
     if opened.form is None:
@@ -47,7 +54,10 @@ def read(staging: Staging, number: int, opened: Opened, progress: Progress) -> R
         return reading
     reading.format = opened.form.parser.name
     starts: list[int] = []
-    years = Years(opened.form.parser)
+    older = before.years if before and before.format == reading.format else None
+    years = reading.years = (
+        older.go_on() if older else Years(opened.form.parser, bool(opened.form.when))
+    )
     told = 0
     for parsed in opened:
         if parsed.refused:

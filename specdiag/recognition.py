@@ -9,8 +9,9 @@ from functools import cached_property
 
 import polars as pl
 
-from specdiag import blocks, document, envelope, raw, wrapping
+from specdiag import blocks, clock, document, envelope, raw, wrapping
 from specdiag.parser import Parser
+from specdiag.source import Own
 
 LINES = 2000  # that are looked at
 _KEY = re.compile(r'"([^"\\]*)"\s*:')
@@ -26,15 +27,20 @@ class Form:
     wrapper: str = ""  # what a collector puts in front of each line, a pattern
     heading: str = ""  # of the table that later blocks go on with
     document: bool = False  # one JSON value, and not one a line
+    when: str = ""  # where the time stands at which the collector took the line; see clock.py
+    own: Own | None = None  # the lines of one of several writers, and no others
 
 
 class Head:
     """A file's first lines, each looked at once for all formats."""
 
-    def __init__(self, lines: list[str], inside: str = "") -> None:
-        """`inside` is where they stood in records."""
+    def __init__(
+        self, lines: list[str], inside: str = "", records: list[str] | None = None
+    ) -> None:
+        """`inside` is where they stood in `records`."""
         self.lines = [raw.plain(line) for line in lines]
         self.inside = inside
+        self.records = records
 
     @classmethod
     def of(cls, data: bytes) -> Head:
@@ -46,14 +52,16 @@ class Head:
         if not path:
             return None
         found = envelope.opened(pl.DataFrame({"text": self.lines}), path)
-        return Head(found.get_column("text").to_list(), path)
+        return Head(found.get_column("text").to_list(), path, self.lines)
 
     def form(self, parser: Parser) -> Form:
         """How a file that begins like this is read by a parser."""
         start = "\n".join(self.lines[:3]).encode()
+        wrapper = self.wrapper(parser)
         return Form(
-            parser, self.inside, self.wrapper(parser), blocks.heading(parser, self.lines),
+            parser, self.inside, wrapper, blocks.heading(parser, self.lines),
             parser.format != "lines" and document.is_document(start),
+            clock.of(self.records or self.lines, parser, self.inside, wrapper),
         )  # fmt: skip
 
     def claims(self, parser: Parser) -> tuple[int, int]:

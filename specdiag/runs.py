@@ -2,7 +2,8 @@
 
 A run is one life of a server, one run of the bundled runtime, or one benchmark. Files are cut
 where a server starts again; arms inside a trace are runs of their own; ranks and rotated parts of
-one server are one run; benchmark output and traces join the run of the server beside them.
+one server are one run; benchmark output and traces join the run of the server beside them. A file
+that several servers write into counts as one file each.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
 
+from specdiag.rotation import ROTATED
+
 RANK = re.compile(r"(?i)[-_.]?(?:rank|tp|dp|pp|ep|node|shard)[-_]?[0-9]+")
-ROTATED = re.compile(r"(?:\.(?:gz|zst|bz2|xz|[0-9]{1,3}|20[0-9]{2}-?[0-9]{2}-?[0-9]{2}))+$")
 SERVERS = ("decode", "prefill", "event", "problem")
 
 
@@ -49,6 +51,7 @@ class File:
     format: str
     given: bool  # on the command line, not found in a folder
     baseline: bool = False  # what the others are compared with
+    writer: str = ""  # of several into the file
 
     @property
     def folder(self) -> str:
@@ -57,13 +60,17 @@ class File:
     @property
     def series(self) -> str:
         """The name without rank and rotation: the same for all parts of one server's log."""
-        return RANK.sub("", ROTATED.sub("", PurePath(self.path).name))
+        return RANK.sub("", ROTATED.sub("", PurePath(self.path).name)) + self._behind
 
     @property
     def stem(self) -> str:
-        return re.sub(
-            r"\.(?:log|txt|jsonl?|ndjson|out|err|csv|parquet|prom|pt|pkl)$", "", self.series
-        )
+        name = self.series.removesuffix(self._behind)
+        ends = r"\.(?:log|txt|jsonl?|ndjson|out|err|csv|parquet|prom|pt|pkl)$"
+        return re.sub(ends, "", name) + self._behind
+
+    @property
+    def _behind(self) -> str:
+        return f":{self.writer}" if self.writer else ""
 
 
 def assign(files: list[File], parts: list[Part]) -> list[tuple[Part, str, int]]:

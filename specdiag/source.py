@@ -40,6 +40,17 @@ class Hearing:
         return self.digest.hexdigest()
 
 
+@dataclass(frozen=True)
+class Own:
+    """Which lines of a file are a writer's own; see mixed.py."""
+
+    pattern: str  # that they have; it is taken out of them where it `strips`
+    strips: bool
+    name: str  # of the writer; empty for what all others write
+    others: bool = False  # the lines that do not have it
+    head: bytes = field(default=b"", repr=False)  # what a file of these lines begins with
+
+
 @dataclass
 class Source:
     """One input file. `name` is what reports print; `path` is where the bytes are."""
@@ -49,6 +60,8 @@ class Source:
     given: bool = True  # named on the command line, not found in a folder
     baseline: bool = False  # what the others are compared with
     temporary: bool = False  # what a pipe said, kept on disk until `discard`
+    own: Own | None = None  # the lines of one of several writers, and no others
+    again: bool = False  # the same file was read for another writer before
     records: bytes = b""  # what was made of it, where it is no text: JSON, one record a line
     document: bool = False  # one JSON value: its lines are those of `document.split`
     quoted: Callable[[set[int]], dict[int, str]] | None = None  # who quotes what is no text

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from specdiag import baseline as baselines
-from specdiag import bundled, halves, opening, reading, replay, runs, space
+from specdiag import bundled, halves, mixed, opening, reading, replay, rotation, runs, space
 from specdiag.cache import Cache
 from specdiag.errors import Notice
 from specdiag.parser import Parser
@@ -120,7 +120,7 @@ def load(
             doubts = space.patiently(db, partial(replay.prove, db)) + baselines.incomparable(db)
         lock(db, saved)
         failed.pop_all()
-    notes = [note for one in readings for note in one.source.notices]
+    notes = list(dict.fromkeys(note for one in readings for note in one.source.notices))
     return Store(db, readings, notes + doubts)
 
 
@@ -132,12 +132,18 @@ def _fill(
     """Read all files into the tables."""
     staging = Staging(db)
     readings = []
+    files = [one for file in files for one in mixed.parted(file, parsers)]
+    files = rotation.oldest_first(files)
+    last: dict[tuple[str, str], Reading] = {}  # what was read of each log
     with contextlib.closing(opening.in_turn(files, parsers, threads, cache)) as turns:
         for number, file in enumerate(files):
+            told = progress if progress and not file.again else (lambda done: None)
             with timings.part("reading", file.name) as part:
-                one = reading.read(staging, number, next(turns), progress or (lambda done: None))
+                before = last.get(rotation.log(file))
+                one = reading.read(staging, number, next(turns), told, before)
                 part.done(one.format, one.source.size(), one.lines)
             readings.append(one)
+            last[rotation.log(file)] = one
     staging.finish()
     space.have_read(db)
     staging.narrow("decode", *DECODED)
@@ -162,6 +168,7 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading], tables: list
             reading.format,
             reading.source.given,
             reading.source.baseline,
+            reading.source.own.name if reading.source.own else "",
         )
         for number, reading in enumerate(readings)
         if reading.format

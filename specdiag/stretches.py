@@ -49,7 +49,7 @@ def parsed(
         yield from _trace(file, chosen)
         return
     if file.records:
-        found = iter([Block(file.records, 1)])
+        found = _records(file.records)
     elif chosen.format == "lines":
         found = content.blocks(file, chosen.boundary.encode())
     elif form.document:
@@ -57,15 +57,16 @@ def parsed(
     else:
         found = content.blocks(file, longest=content.LONGEST_RECORD)
     heading = form.heading.encode()
+    how = form.wrapper, form.inside, form.own, form.when
 
     def begin(block: Block) -> lines.Begun:
-        return lines.begin(chosen, block.data, block.line, form.wrapper, form.inside)
+        return lines.begin(chosen, block.data, block.line, *how)
 
     def whole(block: Block) -> Parsed:
         data, line = block.data, block.line
         if heading and line > 1:
             data, line = heading + b"\n" + data, line - 1
-        return parser.read(chosen, data, line, form.wrapper, form.inside)
+        return parser.read(chosen, data, line, *how)
 
     if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):
         begun = _bundled(_ahead(workers, begin, found, threads))
@@ -124,6 +125,22 @@ def _trace(file: Source, chosen: Parser) -> Iterator[tuple[Stretch, Parsed]]:
     if reader.counted:
         file.quoted = lambda wanted: {n: reader.quotes[n] for n in wanted if n in reader.quotes}
     yield Stretch(), done
+
+
+def _records(data: bytes) -> Iterator[Block]:
+    line = 1
+    for start, end in _cuts(data):
+        yield Block(data[start:end], line)
+        line += data.count(b"\n", start, end)
+
+
+def _cuts(data: bytes) -> Iterator[tuple[int, int]]:
+    """From where to where whole lines are about as long as a block."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + content.BLOCK) + 1 or len(data)
+        yield start, end
+        start = end
 
 
 def _document(file: Source) -> Iterator[Block]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 import polars as pl
 
@@ -12,12 +13,20 @@ FIRST_HALF = 6  # months: a line that lags behind its neighbours stays in Decemb
 
 
 class Years:
-    """The year of the lines of one file, in order; a log of more than a year is none of these."""
+    """The year of the lines of one log, in order; a log of more than a year is none of these."""
 
-    def __init__(self, parser: Parser) -> None:
-        self.missing = "%Y" not in parser.time_format
+    def __init__(self, parser: Parser, known: bool = False) -> None:
+        """`known` where the times are not those of the lines."""
+        self.missing = "%Y" not in parser.time_format and not known
         self.december: int | None = None  # the first line in it
         self.turn: int | None = None  # the first line of the new year
+
+    def go_on(self) -> Years:
+        """Those of the next file, where that goes on with the same log."""
+        following = copy(self)
+        following.turn = None if self.turn is None else 0
+        following.december = None if self.december is None else 0
+        return following
 
     def look(self, frames: Iterable[pl.DataFrame]) -> None:
         """Take note of rows that follow on all that were looked at before."""

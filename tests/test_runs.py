@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -122,6 +123,30 @@ def test_rotated_parts_of_a_log_are_one_run(runs, names):
     files = {f"exp/{first}": life(1), f"exp/{second}": life(5, count=2, arguments=False)}
     assert runs(files, "exp") == {"exp": 5}
     assert runs(files, *files) == {"server": 5}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("server.log.2.gz", "server.log.1", "server.log"),
+        ("server.log.10", "server.log.9", "server.log.8"),
+        ("server.log-20260313.gz", "server.log-20260314", "server.log"),
+        ("server.log.2026-03-13_10", "server.log.2026-03-13_11", "server.log"),
+        ("0.log.20260313-102107.gz", "0.log.20260314-102107", "0.log"),
+    ],
+)
+def test_parts_that_print_no_time_are_read_in_the_order_of_their_names(names, tmp_path, load):
+    """Of llama.cpp's log nothing but the names of its parts tells which is the oldest."""
+    drafted = "draft acceptance = 0.50000 (   {n} accepted /   10 generated)\n"
+    first = "build: 4321 (0badcafe) with cc (Debian) 12.2.0 for x86_64-linux-gnu\n"
+    for n, name in enumerate(names, start=1):
+        text = (first if n == 1 else "") + drafted.format(n=n)
+        data = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    filled = load(tmp_path)
+    assert [row["run"] for row in filled.rows("SELECT run FROM run")] == [tmp_path.name]
+    rows = filled.rows("SELECT accepted_tokens AS n FROM acceptance ORDER BY source, line")
+    assert [row["n"] for row in rows] == [1, 2, 3]
 
 
 def test_rows_of_rotated_parts_are_in_order_of_time(tmp_path, load):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -44,6 +45,20 @@ def test_a_log_over_new_year_says_what_it_says_in_summer(name, tmp_path):
     assert summer == winter and summer[0]
 
 
+@pytest.mark.parametrize("name", ["hung-vllm.log", "batch_outside_graphs-vllm.log"])
+def test_a_log_that_was_rotated_over_new_year_is_one_run(name, tmp_path):
+    text = moved((SAMPLES / name).read_text("utf-8"), datetime(2001, 1, 1))
+    lines = text.splitlines(keepends=True)
+    cuts = [0, len(lines) // 3, 2 * len(lines) // 3, len(lines)]
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for part, (start, end) in zip("210", pairwise(cuts), strict=True):
+        path = folder / f"server.log.{part}".removesuffix(".0")
+        path.write_text("".join(lines[start:end]), "utf-8")
+    (tmp_path / "whole.log").write_text(text, "utf-8")
+    assert told(folder) == told(tmp_path / "whole.log")
+
+
 @pytest.fixture
 def years():
     parsers = {one.name: one for one in diagnosis.definitions([], [])[0]}
@@ -71,6 +86,18 @@ def test_the_year_turns_between_blocks(years):
     later = rows("2000-01-01T00:00:00").with_columns(line=pl.lit(2))
     one.look([later])
     assert one.placed(later)["time"].dt.year().to_list() == [2001]
+
+
+def test_the_year_turns_between_files(years):
+    one = years("vllm_server")
+    one.look([rows("2000-12-31T23:59:59")])
+    following = one.go_on()
+    later = rows("2000-01-01T00:00:00")
+    following.look([later])
+    assert following.placed(later)["time"].dt.year().to_list() == [2001]
+    last = following.go_on()
+    last.look([later])
+    assert last.placed(later)["time"].dt.year().to_list() == [2001]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""A log that was exported as one JSON value: an array of records, or an answer that has one in it.
+
+As Elasticsearch, CloudWatch, Datadog and Grafana hand them out. What is read is a file of these
+records, one a line, as their collectors write it.
+"""
+
+from __future__ import annotations
+
+from specdiag import clock, content, document
+from specdiag.parser import Parser
+from specdiag.recognition import Form, Head, choose
+from specdiag.source import Source
+from specdiag.stretches import LARGEST_DOCUMENT
+
+
+def opened(file: Source, head: bytes, parsers: list[Parser]) -> Form | None:
+    """How the lines in the records of a file are read, which it then has as `records`.
+
+    None where it is no such export: then the file stays as it is.
+    """
+    level = document.level(head)
+    if not level:
+        return None
+    records = document.split(head, level)
+    found = Head.of(records).opened()
+    chosen = choose([one for one in parsers if one.format == "lines"], found)[0] if found else None
+    if found is None or chosen is None:
+        return None
+    return found.form(chosen) if have_records(file, level) else None
+
+
+def have_records(file: Source, level: int) -> bool:
+    """Put the elements of a list in a document into a source's `records`, if they are not many."""
+    data = _whole(file)
+    if data is None:
+        file.warn(
+            f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
+            "export one record a line",
+        )
+        return False
+    file.records = records = document.split(data, level)
+    file.quoted = lambda wanted: _quoted(records, wanted)
+    return True
+
+
+def turn(file: Source, form: Form, head: bytes) -> None:
+    """Have the records of a file that begins with the newest line in the order of time."""
+    first = (file.records[: content.HEAD] or head).decode("utf-8", "replace").splitlines()
+    if not form.when or not clock.newest_first(first, form.when, form.wrapper):
+        return
+    data = file.records or _whole(file)
+    if data is None:
+        file.warn("its newest line comes first", "sort it by time")
+        return
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    file.records = records = b"\n".join(reversed(lines))
+    file.quoted = lambda wanted: _quoted(records, wanted)
+    file.warn(
+        "its newest line comes first: it is read from its end, and lines are counted from there",
+        "export it with the oldest line first to have them counted as they stand",
+    )
+
+
+def _whole(file: Source) -> bytes | None:
+    """All of a file, or None where that is too much."""
+    data = bytearray()
+    for block in content.blocks(file, longest=LARGEST_DOCUMENT):
+        data += block.data
+        if len(data) > LARGEST_DOCUMENT:
+            return None
+    return bytes(data)
+
+
+def _quoted(records: bytes, wanted: set[int]) -> dict[int, str]:
+    lines = records.split(b"\n")
+    return {n: lines[n - 1].decode("utf-8", "replace") for n in wanted if n <= len(lines)}

@@ -1,0 +1,173 @@
+"""Logs in records: the lines are the server's, and the time is the record's where a line has none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import writers
+from compose import Server
+
+SERVERS = {
+    "sglang": Server(version="0.5.12", traffic=((4, 80),), seed=3),
+    "vllm": Server(engine="vllm", version="0.12.0", traffic=((4, 60),), seed=1),
+    "llama.cpp": Server(engine="llamacpp", version="9000", traffic=((1, 30),), seed=5),
+}
+START = datetime(2026, 12, 31, 23, 59, 55)
+EVERY = timedelta(seconds=0.25)  # a line
+BAD = ("critical", "high", "medium")
+
+
+def iso(at):
+    return at.isoformat(timespec="microseconds") + "Z"
+
+
+def epoch(at, unit):
+    return int(at.replace(tzinfo=UTC).timestamp() * unit)
+
+
+def each(record):
+    return lambda lines: "".join(json.dumps(record(*one)) + "\n" for one in lines)
+
+
+def whole(record, around, **how):
+    return lambda lines: json.dumps(around([record(*one) for one in lines]), **how)
+
+
+def hit(at, line):
+    return {"_index": "logs", "_id": iso(at), "_source": {"@timestamp": iso(at), "message": line}}
+
+
+EXPORTS = {
+    "docker": each(lambda at, line: {"log": line + "\n", "stream": "stderr", "time": iso(at)}),
+    "Google Cloud": each(
+        lambda at, line: {"insertId": "1", "timestamp": iso(at), "textPayload": line}
+    ),
+    "Loki": each(lambda at, line: {"ts": iso(at), "labels": {"app": "x"}, "line": line}),
+    "Datadog": each(
+        lambda at, line: {"id": "1", "content": {"timestamp": iso(at), "message": line}}
+    ),
+    "journald": each(
+        lambda at, line: {"MESSAGE": line, "__REALTIME_TIMESTAMP": str(epoch(at, 1_000_000))}
+    ),
+    "Fluent Bit": each(lambda at, line: {"date": epoch(at, 1000) / 1000, "log": line}),
+    "a zone": each(
+        lambda at, line: {
+            "timestamp": (at + timedelta(hours=5, minutes=30)).isoformat() + "+05:30",
+            "message": line,
+        }
+    ),
+    "CloudWatch": whole(
+        lambda at, line: {"timestamp": epoch(at, 1000), "message": line},
+        lambda found: {"events": found, "nextForwardToken": "f/1"},
+    ),
+    "Elasticsearch": whole(
+        hit, lambda found: {"took": 3, "hits": {"total": {"value": 9}, "hits": found}}
+    ),
+    "an array of hits": whole(hit, list, indent=1),
+    "Grafana": whole(
+        lambda at, line: {"line": line, "timestamp": str(epoch(at, 1_000_000_000))}, list
+    ),
+}
+
+
+@pytest.fixture
+def store(tmp_path, load):
+    def store(text, name="server.json"):
+        path = tmp_path / name
+        path.write_text(text, "utf-8")
+        return load(path)
+
+    return store
+
+
+@pytest.mark.parametrize("by", EXPORTS)
+@pytest.mark.parametrize("server", SERVERS)
+def test_what_was_exported_says_what_the_log_says(server, by, store, diagnose, tmp_path):
+    lines = writers.lines(SERVERS[server])
+    plain = store("".join(line + "\n" for line in lines), "plain.log")
+    taken = [(START + nth * EVERY, line) for nth, line in enumerate(lines)]
+    found = store(EXPORTS[by](taken))
+    assert not found.notices
+    for table in ("decode", "acceptance", "request", "config", "event"):
+        columns = "* EXCLUDE (run, source, line, time)"
+        columns = columns if table != "decode" else "tokens_per_s, accept_len, running, rank"
+        asked = f"SELECT {columns} FROM {table} ORDER BY ALL"
+        assert found.rows(asked) == plain.rows(asked)
+    times = "SELECT line, time FROM {} WHERE time IS NOT NULL ORDER BY ALL"
+    if server == "sglang":  # which prints its own
+        asked = "SELECT time FROM decode ORDER BY time"
+        assert found.rows(asked) == plain.rows(asked)
+        return
+    rows = found.rows(times.format("acceptance"))
+    assert len(rows) == len(plain.rows("FROM acceptance"))
+    for row in rows:  # also over New Year, which vLLM's own times would not tell
+        nth = row["line"] - 1
+        if by != "an array of hits":  # whose records take several lines each
+            assert abs(row["time"] - (START + nth * EVERY)) < timedelta(seconds=1)
+    assert rows[-1]["time"].year == (2027 if len(lines) * EVERY > timedelta(seconds=5) else 2026)
+    bad = [one for one in diagnose(tmp_path / "server.json").findings if one.severity in BAD]
+    assert not bad
+
+
+def test_a_line_without_a_time_is_put_on_the_clock_of_those_that_have_one(store):
+    """The server's clock is in its own zone, the collector's in UTC."""
+    lines = [
+        *writers.lines(SERVERS["sglang"]),
+        "Traceback (most recent call last):",
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ]
+    start = SERVERS["sglang"].start - timedelta(hours=2)
+    text = EXPORTS["docker"]([(start, line) for line in lines])
+    (row,) = store(text).rows("SELECT time FROM problem")
+    assert row["time"] == SERVERS["sglang"].start
+
+
+def test_a_proof_of_what_was_exported_is_the_record(store, tmp_path, diagnose):
+    lines = [
+        *writers.lines(SERVERS["vllm"]),
+        "(EngineCore_DP0 pid=90) ERROR 06-01 09:10:40 [core.py:708] "
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.",
+    ]
+    path = tmp_path / "server.json"
+    path.write_text(EXPORTS["an array of hits"]([(START, line) for line in lines]), "utf-8")
+    found = diagnose(path)
+    proofs = [one.text for finding in found.findings for one in finding.evidence]
+    assert any("out of memory" in text for text in proofs)
+    assert all(json.loads(text)["_source"] for text in proofs)
+
+
+@pytest.mark.parametrize("by", ["Loki", "an array of hits"])
+@pytest.mark.parametrize("server", SERVERS)
+def test_an_export_with_the_newest_line_first_says_what_the_log_says(
+    server, by, tmp_path, diagnose
+):
+    taken = [(START + nth * EVERY, line) for nth, line in enumerate(writers.lines(SERVERS[server]))]
+    facts = []
+    for name, records in (("a", taken), ("b", taken[::-1])):
+        path = tmp_path / f"{name}.json"
+        path.write_text(EXPORTS[by](records), "utf-8")
+        found = diagnose(path)
+        (run,) = found.runs
+        facts.append(run.facts)
+        assert [one.what.split(":")[0] for one in found.notices] == (
+            ["its newest line comes first"] if name == "b" else []
+        )
+    assert facts[0] == facts[1]
+
+
+def test_llama_cpp_has_the_times_that_its_collector_prints(store):
+    lines = writers.lines(SERVERS["llama.cpp"])
+    text = "".join(
+        f"{iso(START + nth * EVERY)} stderr F {line}\n" for nth, line in enumerate(lines)
+    )
+    rows = store(text, "server.log").rows("SELECT line, time FROM acceptance ORDER BY line")
+    assert rows and all(row["time"] == START + (row["line"] - 1) * EVERY for row in rows)
+
+
+def test_two_records_in_one_line_break_nothing(store):
+    """A document of another shape is no log; that lines of a server are in it is no reason to die."""
+    lines = writers.lines(SERVERS["vllm"])
+    text = json.dumps({"a": [[line, {"b": line}] for line in lines]})
+    store("\n" + text * 2, "server.txt")
