@@ -1,7 +1,7 @@
 -- title    = "Step time grows faster than the context"
 -- severity = "high"
 -- family   = "speed"
--- needs    = { time_sample = ["ctx_len", "ms"] }
+-- needs    = { time_sample = ["ctx_len", "ms"], share = [] }
 -- enough   = 8
 -- enable   = "run at several context lengths, or log step times with their context"
 -- why      = "Attention over n tokens costs a + b·n a step: it can never grow by a larger factor than n does, and its slope is the same everywhere. What grows faster is not the length of the context but how something handles it: a search over the whole history, index or mask building per token, a kernel off its fast path, paging from host memory."
@@ -30,21 +30,27 @@
 --     factor than the context, beyond what its scatter explains.
 -- (b) curvature: ms = a + b·n^p with p above 1.3 over at least 8x of context, clearly better than
 --     a cost that is flat up to some length and linear from there (which kernels have).
-WITH best AS (  -- measured times where there are enough; batches of the usual size only
-    SELECT run, kind, measured, median(coalesce(running, 1)) AS running,
-        row_number() OVER (PARTITION BY run ORDER BY measured DESC, count(*) DESC) AS nth
-    FROM time_sample WHERE stage = 'step' GROUP BY run, kind, measured HAVING count(*) >= 8
+WITH size AS (
+    SELECT run, kind, measured, coalesce(running, 1) AS running, count(*) AS rows FROM time_sample WHERE stage = 'step' GROUP BY ALL
+),
+ranked AS (
+    SELECT *, sum(rows) OVER (PARTITION BY run, kind, measured ORDER BY running) AS up_to, sum(rows) OVER (PARTITION BY run, kind, measured) AS total FROM size
+),
+best AS (  -- measured times where there are enough; batches of the usual size only
+    SELECT run, kind, measured, min(running) FILTER (2 * up_to >= total) AS running, any_value(coalesce(every, 1)) AS every,
+        row_number() OVER (PARTITION BY run ORDER BY measured DESC, any_value(total) DESC) AS nth
+    FROM ranked LEFT JOIN share USING (run) GROUP BY run, kind, measured HAVING any_value(total) >= 8
 ),
 sample AS (
-    SELECT *, round(6 * ln(ctx_len)) AS bin FROM (
+    SELECT *, round(6 * ln(ctx_len)) AS bin, drawn(kind, line, every) AS drawn FROM (
         -- attention pays for every token of the batch: a smaller batch counts as a shorter context
-        SELECT t.* REPLACE (t.ctx_len * coalesce(t.running, 1) / b.running AS ctx_len)
+        SELECT t.* REPLACE (t.ctx_len * coalesce(t.running, 1) / b.running AS ctx_len), b.every
         FROM time_sample t JOIN best b ON b.nth = 1 AND b.run = t.run AND b.kind = t.kind AND b.measured = t.measured
         WHERE coalesce(t.running, 1) BETWEEN 0.7 * b.running AND 1.4 * b.running
     )
 ),
 bin AS (
-    SELECT run, any_value(measured) AS measured, bin, median(ctx_len) AS ctx, median(ms) AS ms, count(*) AS rows,
+    SELECT run, any_value(measured) AS measured, bin, coalesce(median(ctx_len) FILTER (drawn), avg(ctx_len)) AS ctx, coalesce(median(ms) FILTER (drawn), avg(ms)) AS ms, count(*) AS rows,
         greatest(coalesce(stddev_samp(ln(ms)), 0.05), 0.01) / sqrt(count(*)) AS error,
         arg_min(cite(source, line), line) AS place
     FROM sample WHERE stage = 'step' GROUP BY run, bin

@@ -17,7 +17,7 @@ WITH extent AS (
         AND run IN (SELECT run FROM peer) GROUP BY run HAVING max(ctx_len) >= 4 * min(ctx_len)
 ),
 bin AS (
-    SELECT run, round(2 * ln(ctx_len)) AS bin, median(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, count(*) AS rows,
+    SELECT run, round(2 * ln(ctx_len)) AS bin, avg(ctx_len) AS ctx_len, avg(commit_len) AS commit_len, count(*) AS rows,
         arg_min(cite(source, line), line) AS place
     FROM commit_sample JOIN extent USING (run) WHERE kind IN ('step', 'decode', 'acceptance') AND ctx_len > 0
     GROUP BY run, bin HAVING count(*) >= $per_length

@@ -10,7 +10,7 @@ from specdiag import unpack
 from specdiag.errors import reason
 from specdiag.source import Source
 
-BLOCK = 8 << 20  # bytes: cut into columns, lines take ten times as much; smaller ones cost time
+BLOCK = 6 << 20  # bytes: cut into columns, lines take ten times as much; smaller ones cost time
 LONGEST_LINE = 8 << 20  # bytes; a longer line is named and skipped
 LONGEST_RECORD = 64 << 20  # the same for JSON: a benchmark is one record with all its times
 SOUGHT = LONGEST_LINE // 4  # bytes at a block's end where a boundary is looked for

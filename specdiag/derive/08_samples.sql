@@ -1,5 +1,9 @@
 -- Samples.
 
+INSERT INTO share
+SELECT run, CASE WHEN rows > 1000 THEN 1 + sum(rows) OVER () // 4_000_000 ELSE 1 END
+FROM (SELECT run, count(*) AS rows FROM (SELECT run FROM decode UNION ALL SELECT run FROM step) GROUP BY run);
+
 INSERT INTO other_commit
 SELECT run, source, line, time, 'acceptance',
     -- Shares by position are rounded less than the length; where nothing was accepted, neither tells.

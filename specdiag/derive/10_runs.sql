@@ -9,20 +9,20 @@ WITH accept AS (
 ),
 timed AS (  -- of computed times only where none was measured
     SELECT run, bool_or(measured) AS measured,
-        coalesce(median(ms) FILTER (measured), median(ms)) AS step_ms,
+        coalesce(median(ms) FILTER (measured AND drawn), median(ms) FILTER (drawn)) AS step_ms,
         coalesce(min(ctx_len) FILTER (measured), min(ctx_len)) AS ctx_min,
         coalesce(max(ctx_len) FILTER (measured), max(ctx_len)) AS ctx_max
-    FROM time_sample WHERE stage = 'step' GROUP BY run
+    FROM (SELECT t.*, drawn(kind, line, coalesce(every, 1)) AS drawn FROM time_sample t LEFT JOIN share USING (run) WHERE stage = 'step') GROUP BY run
 ),
 decoded AS (  -- data-parallel ranks serve side by side; other ranks repeat each other
     SELECT run, sum(tokens_per_s) AS tokens_per_s, sum(running) AS running, min(ctx_min) AS ctx_min, max(ctx_max) AS ctx_max,
         sum(rows) AS rows, bool_or(accepts) AS accepts, min(started) AS started, max(ended) AS ended
     FROM (
         SELECT run, regexp_extract(coalesce(rank, ''), 'DP[0-9]+') AS replica,
-            median(tokens_per_s) FILTER (usable) AS tokens_per_s, median(running) FILTER (usable) AS running,
+            median(tokens_per_s) FILTER (usable AND drawn('decode', line, every)) AS tokens_per_s, median(running) FILTER (usable AND drawn('decode', line, every)) AS running,
             min(ctx_len) FILTER (usable) AS ctx_min, max(ctx_len) FILTER (usable) AS ctx_max, count(*) AS rows,
             bool_or(accept_len IS NOT NULL) AS accepts, min(time) AS started, max(time) AS ended
-        FROM decode GROUP BY run, replica
+        FROM decode JOIN share USING (run) GROUP BY run, replica
     ) GROUP BY run
 ),
 stepped AS (
@@ -38,9 +38,9 @@ stepped AS (
             coalesce(algorithm, mode) IS NOT NULL AND NOT coalesce(algorithm, mode) SIMILAR TO '(?i)((auto|plain|baseline|vanilla|naive|(target|base)[-_ ]only|(no|non|without)[-_ ]?spec|sampl).*|none|null|off|false|ar|base|greedy|normal|regular|standard|decode)'
         ) AS speculates,
         mode(coalesce(budget_requested, budget)) AS budget, mode(top_k) AS top_k,
-        sum(coalesce(commit_len, accepted_drafts + 1)) / nullif(sum(step_ms), 0) * 1000 AS tokens_per_s, median(batch) AS running,
+        sum(coalesce(commit_len, accepted_drafts + 1)) / nullif(sum(step_ms), 0) * 1000 AS tokens_per_s, median(batch) FILTER (drawn('step', line, every)) AS running,
         min(ctx_len) AS ctx_min, max(ctx_len) AS ctx_max
-    FROM step WHERE NOT coalesce(warmup, false) GROUP BY run
+    FROM step JOIN share USING (run) WHERE NOT coalesce(warmup, false) GROUP BY run
 ),
 counted AS (
     SELECT run, mode(budget) AS budget, mode(top_k) AS top_k, count(*) AS rows, median(tokens_per_s) AS tokens_per_s

@@ -18,8 +18,8 @@ sample AS NOT MATERIALIZED (
 ),
 whole AS (
     SELECT run, kind, count(*) AS rows, min(place) AS first, max(place) - min(place) + 1 = count(*) AND NOT coalesce(bool_or(back), false) AS plain,
-        median(ctx_len) AS ctx_len, median(running) AS running
-    FROM sample GROUP BY run, kind
+        median(ctx_len) FILTER (drawn(kind, line, coalesce(every, 1))) AS ctx_len, median(running) FILTER (drawn(kind, line, coalesce(every, 1))) AS running
+    FROM sample LEFT JOIN share USING (run) GROUP BY run, kind
 ),
 cut AS (
     SELECT s.run, s.kind, source, line, commit_len, weight, place - w.first + 1 AS nth, w.rows
