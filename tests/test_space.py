@@ -14,6 +14,7 @@ import pytest
 
 from specdiag import (
     SpecdiagError,
+    bundled,
     diagnosis,
     halves,
     source,
@@ -159,6 +160,28 @@ def test_a_few_steps_with_huge_trees_do_not_wait_in_memory(definitions, place, m
     databases = [one.rows("SELECT current_database() AS name") for one in (waiting, stored)]
     assert databases == [[{"name": "memory"}], [{"name": space.NAME}]]
     assert waiting.rows("FROM step ORDER BY ALL") == stored.rows("FROM step ORDER BY ALL")
+
+
+def test_a_median_of_very_many_rows_is_that_of_some_of_them():
+    db = store.open_empty()
+    db.execute(
+        """INSERT INTO decode (run, source, line, tokens_per_s)
+           SELECT 'long', 0, range, 100 + range % 200 FROM range(4_500_000)
+           UNION ALL SELECT 'short', 0, 5_000_000 + range, range FROM range(9)"""
+    )
+    (drawing,) = (
+        one
+        for one in duckdb.extract_statements((bundled.DERIVE / "08_samples.sql").read_text())
+        if "INSERT INTO share" in one.query
+    )
+    db.execute(drawing)
+    medians = """SELECT run, count(*) FILTER (drawn('decode', line, every)) AS rows,
+                     median(tokens_per_s) FILTER (drawn('decode', line, every)) AS middle
+                 FROM decode JOIN share USING (run) GROUP BY run ORDER BY run"""
+    (long, rows, middle), short = db.execute(medians).fetchall()
+    assert (long, round(rows / 4_500_000, 2)) == ("long", 0.5)
+    assert middle == pytest.approx(199.5, abs=0.6)
+    assert short == ("short", 9, 4)
 
 
 def test_what_is_saved_from_disk_is_a_result_like_any_other(specdiag, on_disk, place, monkeypatch):
