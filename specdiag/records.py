@@ -12,7 +12,7 @@ import threading
 import duckdb
 import polars as pl
 
-from specdiag import layout, raw, shapes, straight
+from specdiag import document, layout, raw, shapes, straight
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.shapes import Handover
 
@@ -39,12 +39,14 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
     if straight.read(db, parser, frame, parsed):
         return parsed
     frame = frame.filter(pl.col("text").str.strip_chars() != "")
-    parsed.lines = frame.height
     if not frame.height:
         return parsed
     found = shapes.look(db, parser, frame)
+    if found.broken.height:
+        found = shapes.look(db, parser, _mended(frame, found.broken))
     parsed.strangers = found.broken.head(SHOWN).rows()
     parsed.understood = found.frame.height
+    parsed.lines = parsed.understood + found.broken.height
     parsed.refused = shapes.too_new(parser, found)
     if parsed.refused:
         return parsed
@@ -57,6 +59,15 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
         else:
             project(db, parser, event, kind, parsed)
     return parsed
+
+
+def _mended(frame: pl.DataFrame, broken: pl.DataFrame) -> pl.DataFrame:
+    """The lines, those that are no record cut where one ends: two writers may share a file."""
+    apart = broken.with_columns(
+        pl.Series("text", [document.apart(one) for one in broken.get_column("text")])
+    ).explode("text")
+    whole = frame.join(broken, on="line", how="anti")
+    return pl.concat([whole, apart]).sort("line", maintain_order=True)
 
 
 def _arguments(

@@ -187,6 +187,10 @@ def test_a_trace_of_a_later_version_is_refused_in_words(steps: Parser) -> None:
         ("[2026-05-21 08:30:05] Decode batch.", False),
         ("text", False),
         ("", False),
+        ('{"a": 1}{"a": 2}', True),
+        ('{"a": "}{"} , {"a": 2}\n', True),
+        ('{"a": "}{"}\n{"a": 2}\n', False),
+        ('{"a": 1},\n{"a": 2},\n', False),
     ],
 )
 def test_a_document_is_told_from_records_and_from_a_log(head: str, expected: bool) -> None:
@@ -250,6 +254,34 @@ def test_any_brackets_give_no_error(text: str) -> None:
 def test_a_string_without_end_is_looked_at_once() -> None:
     data = b"[" + b'"\\"' * 400_000  # looking again from every quote would take hours
     assert b"\n" not in document.split(data)
+
+
+@pytest.mark.parametrize("between", ["", " ", ",", ",\n", ", \n\n", "\n"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_records_that_nothing_or_a_comma_parts_are_read(
+    tmp_path: Path, load: Callable[..., Any], between: str, indent: int | None
+) -> None:
+    """What is appended to a file without a line end, or pasted out of an array."""
+    path = tmp_path / "trace.json"
+    path.write_text(
+        "".join(json.dumps({**STEP, "step": n}, indent=indent) + between for n in range(9))
+    )
+    store = load(path)
+    assert [row["step"] for row in store.rows("SELECT step FROM step ORDER BY line")] == [*range(9)]
+    assert store.notices == []
+
+
+def test_two_programs_that_share_a_file_leave_records_side_by_side(flat: Parser) -> None:
+    two = json.dumps({**STEP, "step": 2}) + json.dumps({**STEP, "step": 3})
+    parsed = read(flat, STEP, two, json.dumps(STEP)[:20] + json.dumps(STEP), {**STEP, "step": 4})
+    assert [(row["line"], row["step"]) for row in rows(parsed)] == [(1, 1), (2, 2), (2, 3), (4, 4)]
+    assert (parsed.lines, parsed.understood) == (5, 4)
+    assert [line for line, _ in parsed.strangers] == [3]
+
+
+def test_what_was_inside_of_a_torn_record_is_no_record(flat: Parser) -> None:
+    parsed = read(flat, 'x", "stages": {"verify_ms": 9.5, "commit_len": 3}}', STEP)
+    assert [row["line"] for row in rows(parsed)] == [2]
 
 
 # Parquet
