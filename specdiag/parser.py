@@ -273,7 +273,7 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "", inside: str 
     if parser.format == "json":
         from specdiag import records
 
-        return records.read(parser, data, line)
+        return records.read(parser, data, line, wrapper)
     if parser.format == "trace":
         from specdiag import timeline
 

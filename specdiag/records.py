@@ -31,11 +31,16 @@ def connection() -> duckdb.DuckDBPyConnection:
     return found
 
 
-def read(parser: Parser, data: bytes, line: int) -> Parsed:
-    """All rows of a block of records; see `parser.Parsed`."""
+def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
+    """All rows of a block of records; see `parser.Parsed`.
+
+    The first group of the wrapper, a pattern, is the record in its line.
+    """
     parsed = Parsed()
     db = connection()
     frame = raw.text_of(data, line)
+    if wrapper:
+        frame = frame.with_columns(pl.col("text").str.replace(wrapper, "$1"))
     if straight.read(db, parser, frame, parsed):
         return parsed
     frame = frame.filter(pl.col("text").str.strip_chars() != "")
