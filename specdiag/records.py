@@ -12,7 +12,7 @@ import threading
 import duckdb
 import polars as pl
 
-from specdiag import document, layout, raw, shapes, straight
+from specdiag import document, layout, nested, raw, shapes, straight
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.shapes import Handover
 
@@ -42,6 +42,8 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     if wrapper:
         frame = frame.with_columns(pl.col("text").str.replace(wrapper, "$1"))
     if straight.read(db, parser, frame, parsed):
+        if not parsed.frames:
+            _look_inside(db, parser, frame, parsed)
         return parsed
     frame = frame.filter(pl.col("text").str.strip_chars() != "")
     if not frame.height:
@@ -55,6 +57,15 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
     parsed.refused = shapes.too_new(parser, found)
     if parsed.refused:
         return parsed
+    _events(db, parser, found, parsed)
+    if not parsed.frames:
+        _look_inside(db, parser, found.frame, parsed)
+    return parsed
+
+
+def _events(
+    db: duckdb.DuckDBPyConnection, parser: Parser, found: shapes.Records, parsed: Parsed
+) -> None:
     for event in parser.events:
         kind = shapes.within(db, parser, event, found.kind(event))
         if not kind.height:
@@ -63,7 +74,21 @@ def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
             _arguments(db, parser, event, kind, parsed)
         else:
             project(db, parser, event, kind, parsed)
-    return parsed
+
+
+def _look_inside(
+    db: duckdb.DuckDBPyConnection, parser: Parser, frame: pl.DataFrame, parsed: Parsed
+) -> None:
+    """Read the records that stand inside of others, where these gave nothing."""
+    for _ in range(nested.DEEPEST):
+        frame = nested.inside(parser, frame)
+        if not frame.height:
+            return
+        inner = Parsed()
+        _events(db, parser, shapes.look(db, parser, frame), inner)
+        if inner.frames:
+            parsed.frames, parsed.starts, parsed.unread = inner.frames, inner.starts, inner.unread
+            return
 
 
 def _mended(frame: pl.DataFrame, broken: pl.DataFrame) -> pl.DataFrame:

@@ -284,6 +284,68 @@ def test_what_was_inside_of_a_torn_record_is_no_record(flat: Parser) -> None:
     assert [row["line"] for row in rows(parsed)] == [2]
 
 
+# Records inside of records
+
+REQUESTS = [
+    {"id": f"r{n}", "usage": {"prompt_tokens": 9, "completion_tokens": 60 + n}, "note": {"a": [1]}}
+    for n in range(3)
+]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda found: {"config": {"seed": 1}, "results": found},
+        lambda found: {"run": "b7", "responses": found},
+        lambda found: {"data": {"a": {"answers": found}, "b": {"answers": []}}},
+        lambda found: {one["id"]: one for one in found},
+        lambda found: {"model": "m", "answers": {one["id"]: one for one in found}},
+        lambda found: [{"turn": n, "results": [one]} for n, one in enumerate(found)],
+    ],
+)
+def test_records_in_what_a_script_dumped_at_its_end_are_read(
+    tmp_path: Path, load: Callable[..., Any], around: Callable[[object], object], indent: int | None
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(around(REQUESTS), indent=indent))
+    found = load(path).rows("SELECT run, request, completion_tokens FROM request ORDER BY request")
+    assert [(row["request"], row["completion_tokens"]) for row in found] == [
+        ("r0", 60), ("r1", 61), ("r2", 62),
+    ]  # fmt: skip
+
+
+def test_runs_that_are_named_around_the_records_are_told_apart(
+    tmp_path: Path, load: Callable[..., Any]
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([{"run": name, "answers": REQUESTS} for name in ("b3", "b7")]))
+    found = load(path).rows("SELECT run, count(*) AS requests FROM request GROUP BY run")
+    assert {row["run"]: row["requests"] for row in found} == {"results:b3": 3, "results:b7": 3}
+
+
+def test_what_stands_in_a_record_that_is_read_is_not_read_again(flat: Parser) -> None:
+    parsed = read(flat, {**STEP, "others": [STEP, STEP]}, {"others": [STEP]})
+    assert [row["line"] for row in rows(parsed)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("record", "lacks"),
+    [
+        ({"id": 1, "usage": {"completion_tokens": None}}, "at least one of completion_tokens"),
+        ({"step": 1, "draft_ms": None}, "at least one of accepted_depth"),
+    ],
+)
+def test_records_without_a_value_say_what_they_lack(
+    tmp_path: Path, load: Callable[..., Any], record: dict[str, Any], lacks: str
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text((json.dumps(record) + "\n") * 5)
+    (notice,) = load(path).notices
+    assert "none of its records has a value to check" in notice.what
+    assert notice.help.startswith(lacks)
+
+
 # Parquet
 
 
