@@ -10,6 +10,9 @@ import json
 import re
 from collections.abc import Iterator
 
+from specdiag import literals
+
+PRINTED = re.compile(r"\s*\{'")
 SPACE = b"\xef\xbb\xbf \t\r\n"
 # A string that never ends goes to the end of the text, so that it is looked at once.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
@@ -63,9 +66,15 @@ def split(data: bytes) -> bytes:
 
 
 def apart(line: str) -> list[str]:
-    """The records of a line that holds several, or one and a comma; else the line."""
+    """The records of a line that holds several, one and a comma, or one as Python prints it.
+
+    Else it is the line itself.
+    """
     if not line.lstrip().startswith("{"):  # behind a torn record stands what was inside of it
         return [line]
+    printed = literals.as_json(line) if PRINTED.match(line) else None
+    if printed:
+        return [printed]
     return split(line.encode("utf-8", "surrogatepass")).decode("utf-8", "replace").split("\n")
 
 

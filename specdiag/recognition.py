@@ -16,7 +16,7 @@ from specdiag.sheets import Sheet
 LINES = 2000  # that are looked at
 _KEY = re.compile(r'"([^"\\]*)"\s*:')
 _FLAT = r"[^{}]*"  # between two braces
-BEHIND = r'^[^{]{1,300}(\{\s*".*\})\s*$'  # a record at the end of a line
+BEHIND = r"""^[^{]{0,300}(\{\s*["'].*\})\s*$"""  # a record at the end of a line
 PART = 0.25  # of the lines: so many must be records behind something
 
 
@@ -148,7 +148,7 @@ def look(parsers: list[Parser], data: bytes) -> tuple[Form | None, list[Parser]]
 
 
 def _otherwise(parsers: list[Parser], head: Head) -> tuple[Form | None, list[Parser]]:
-    """How records are read that stand in a sheet, or behind something else in each line."""
+    """How records are read that stand in a sheet, behind something else, or as Python prints."""
     sheet = sheets.of(head.lines)
     if sheet:
         rows = sheets.records(sheet, "\n".join(head.lines).encode("utf-8", "replace"), 1)
@@ -156,7 +156,7 @@ def _otherwise(parsers: list[Parser], head: Head) -> tuple[Form | None, list[Par
         if chosen:
             return Form(chosen, sheet=sheet), best
     bare = [re.sub(BEHIND, r"\1", line) for line in head.lines if line.strip()]
-    behind = Head([line for line in bare if line.startswith("{")])
+    behind = Head([one for line in bare if line.startswith("{") for one in document.apart(line)])
     chosen, best = choose(parsers, behind)
     if chosen and behind.claims(chosen)[0] > PART * len(bare):
         return Form(chosen, wrapper=BEHIND), best

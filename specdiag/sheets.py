@@ -6,7 +6,6 @@ prints it. An empty cell is no value. Whole columns are converted at a time.
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
 import json
@@ -14,18 +13,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 import polars as pl
 
+from specdiag import literals
 from specdiag.content import Block
 from specdiag.parser import Parser
 from specdiag.values import json_text
 
 LOOKED_AT = 20  # rows
 LARGEST = 64 << 20  # bytes of one row: a quote that nothing closes takes the rest of the file
-LONGEST_LIST = 1 << 20  # characters of a cell that is not JSON
 SEPARATORS = ("\t", ";", ",", "|")
 MISSING = ("", "None", "null", "NULL", "NaN", "nan", "NA", "N/A", "<NA>")
 _INDEX = re.compile("Unnamed: [0-9]+")  # what pandas calls a column that has no name
@@ -35,8 +33,6 @@ _NUMBERS = rf"\[\s*(?:{_DIGITS}(?:\s*,\s*{_DIGITS})*)?\s*\]"
 NUMBER = f"^{_DIGITS}$"
 COMMA = "^(-?[0-9]+),([0-9]+)$"  # where cells are parted by semicolons, a comma is a decimal point
 LIST = rf"^(?:{_NUMBERS}|\[\s*{_NUMBERS}(?:\s*,\s*{_NUMBERS})*\s*\])$"
-
-_literals = Lock()  # until Python 3.12 two threads that read a literal at once disturb each other
 
 
 @dataclass(frozen=True)
@@ -191,11 +187,4 @@ def _compound(cell: str) -> str | None:
         return re.sub(r"[\r\n]+", " ", cell)
     except (ValueError, RecursionError):
         pass
-    if len(cell) > LONGEST_LIST:
-        return None
-    try:
-        with _literals:
-            found = ast.literal_eval(cell.strip())
-        return json.dumps(found)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return None
+    return literals.as_json(cell)

@@ -284,6 +284,42 @@ def test_what_was_inside_of_a_torn_record_is_no_record(flat: Parser) -> None:
     assert [row["line"] for row in rows(parsed)] == [2]
 
 
+# Records as clients print them
+
+
+@pytest.mark.parametrize("write", [json.dumps, repr], ids=["json", "python"])
+@pytest.mark.parametrize(
+    "before",
+    ["", "2026-05-21 08:30:00,123 INFO client: ", "[rank0] step=", "step> ", "0\t", "data> "],
+)
+def test_records_behind_something_else_in_each_line_are_read(
+    tmp_path: Path, load: Callable[..., Any], before: str, write: Callable[[object], str]
+) -> None:
+    path = tmp_path / "client.log"
+    found = [{**STEP, "step": n, "note": None, "text": "a'b\"{c}"} for n in range(9)]
+    path.write_text("connected\n" + "".join(f"{before}{write(one)}\n" for one in found))
+    steps = load(path).rows("SELECT step, line FROM step ORDER BY line")
+    assert steps == [{"step": n, "line": n + 2} for n in range(9)]
+
+
+def test_a_note_that_quotes_one_record_is_no_file_of_them(
+    tmp_path: Path, load: Callable[..., Any]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("It wrote lines such as\n" * 9 + "this: " + json.dumps(STEP) + "\n")
+    assert [one.what for one in load(path).notices] == ["no parser knows this file"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{'a': {1, 2}}", "{'a': " + "[" * 90_000, "{'a'", "{'a': nan}", "{''"],
+)
+def test_what_python_prints_but_json_has_not_is_named(flat: Parser, text: str) -> None:
+    parsed = read(flat, STEP, text, STEP)
+    assert len(rows(parsed)) == 2
+    assert [line for line, _ in parsed.strangers] == [2]
+
+
 # Records inside of records
 
 REQUESTS = [

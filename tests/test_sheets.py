@@ -195,16 +195,3 @@ def test_a_quote_that_nothing_closes_does_not_hold_the_file_in_memory(monkeypatc
     monkeypatch.setattr(sheets, "LARGEST", 100)
     blocks = [content.Block(b'"' + b"1,2\n" * 9, 1), *[content.Block(b"1,2\n" * 9, 1)] * 9]
     assert max(len(one.data) for one in sheets.whole(iter(blocks))) < 200
-
-
-def test_records_behind_something_else_in_each_line_are_read(tables):
-    expected = tables(lines(STEPS), "trace.jsonl")
-    for before in ("2026-05-21 08:30:00,123 INFO client: ", "[rank0] step=", "step> ", "0\t"):
-        text = "".join(before + json.dumps(one) + "\n" for one in STEPS)
-        assert tables(text, "trace.log") == expected
-
-
-def test_a_note_that_quotes_one_record_is_no_file_of_them(tmp_path, load):
-    path = tmp_path / "notes.txt"
-    path.write_text("It wrote lines such as\n" * 9 + "this: " + json.dumps(STEP) + "\n")
-    assert [one.what for one in load(path).notices] == ["no parser knows this file"]
