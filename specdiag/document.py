@@ -1,4 +1,4 @@
-"""A JSON document, an array or objects over several lines, as one record a line.
+"""A JSON document, an array or objects over several lines or side by side, as one record a line.
 
 Nothing is parsed here, only brackets outside of strings are counted: a broken record spoils no
 other, and a document that was cut off gives what came before.
@@ -6,9 +6,13 @@ other, and a document that was cut off gives what came before.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
+from specdiag import literals
+
+PRINTED = re.compile(r"\s*\{'")
 SPACE = b"\xef\xbb\xbf \t\r\n"
 # A string that never ends goes to the end of the text, so that it is looked at once.
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
@@ -23,7 +27,7 @@ def is_document(head: bytes) -> bool:
     first = first.rstrip()
     indented = bool(second) and second[:1] in b" \t\r"
     return first.startswith(b"{") and (
-        first == b"{" or (indented and not first.endswith(b"}"))
+        first == b"{" or (indented and not first.endswith(b"}")) or _goes_on(first)
     )  # fmt: skip
 
 
@@ -43,6 +47,16 @@ def level(head: bytes) -> int:
                 if depth <= 0:
                     return 0
     return 0
+
+
+def _goes_on(line: bytes) -> bool:
+    """Whether another record stands behind the first one of a line."""
+    text = line.decode("utf-8", "replace")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].lstrip(" \t,").startswith("{")
 
 
 def split(data: bytes, level: int | None = None) -> bytes:
@@ -68,6 +82,19 @@ def split(data: bytes, level: int | None = None) -> bytes:
         return b"\n".join(records)
     gaps = [n - m for m, n in zip([1, *starts], starts, strict=False)]
     return b"".join(b"\n" * gap + record for gap, record in zip(gaps, records, strict=True))
+
+
+def apart(line: str) -> list[str]:
+    """The records of a line that holds several, one and a comma, or one as Python prints it.
+
+    Else it is the line itself.
+    """
+    if not line.lstrip().startswith("{"):  # behind a torn record stands what was inside of it
+        return [line]
+    printed = literals.as_json(line) if PRINTED.match(line) else None
+    if printed:
+        return [printed]
+    return split(line.encode("utf-8", "surrogatepass")).decode("utf-8", "replace").split("\n")
 
 
 def _places(data: bytes, level: int | None) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
-from specdiag import content, export, own, parsing, pickles, recognition, reference, stretches
+from specdiag import (
+    content,
+    export,
+    own,
+    parsing,
+    pickles,
+    recognition,
+    reference,
+    streams,
+    stretches,
+)
 from specdiag.cache import Cache
 from specdiag.parser import Parsed, Parser
 from specdiag.recognition import Form, Head
@@ -136,6 +146,8 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
             "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
         )
         return None
+    if streams.begins(head):
+        return _stream(file, parsers)
     form, all_best = recognition.look(parsers, head)
     if form is None or (form.parser.format == "lines" and not form.inside):
         exported = export.opened(file, head, parsers)
@@ -157,6 +169,21 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
             "make `recognise` of one of them narrower",
         )
     return form
+
+
+def _stream(file: Source, parsers: list[Parser]) -> Form | None:
+    file.records = streams.records(file)
+    if not file.records:
+        return None
+    answers = b"\n".join(filter(None, file.records.split(b"\n")))
+    of_records = [one for one in parsers if one.format == "json"]
+    chosen, _ = recognition.choose(of_records, Head.of(answers[: content.HEAD]))
+    if chosen is None:
+        file.warn(
+            "no parser knows the answers in this stream",
+            "ask the server for counters, as with stream_options = {include_usage: true}",
+        )
+    return Form(chosen) if chosen else None
 
 
 def _is_binary(head: bytes) -> bool:

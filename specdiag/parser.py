@@ -1,7 +1,9 @@
 """A log format: a TOML file that says how lines or records become rows of tables.
 
 title     = "SGLang server log"
-format    = "lines"                    # or "json": one object a line, an array, or one object;
+format    = "lines"                    # or "json": one object a line, an array, or one object, and
+                                       # what `document.py`, `streams.py`, `sheets.py` and
+                                       # `nested.py` make records of;
                                        # or "trace": a profiler's, see timeline.py
 recognise = ["regex", ...]             # lines: one that matches is a claim on the file
 recognise = [["key", "other.key"]]     # json, trace: a record that has all of these is a claim;
@@ -277,7 +279,7 @@ def read(
     if parser.format == "json":
         from specdiag import records
 
-        return records.read(parser, data, line)
+        return records.read(parser, data, line, wrapper)
     if parser.format == "trace":
         from specdiag import timeline
 

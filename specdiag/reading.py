@@ -10,6 +10,7 @@ import polars as pl
 
 from specdiag import records
 from specdiag.opening import Opened
+from specdiag.parser import Parser
 from specdiag.source import Source
 from specdiag.staging import Staging
 from specdiag.years import Years
@@ -58,7 +59,7 @@ def read(
     years = reading.years = (
         older.go_on() if older else Years(opened.form.parser, bool(opened.form.when))
     )
-    told = 0
+    told = rows = 0
     for parsed in opened:
         if parsed.refused:
             why = f"not read: {parsed.refused}"
@@ -70,6 +71,7 @@ def read(
             for frame in frames:
                 placed = _placed(_armed(reading, frame), number, starts)
                 staging.add(table, years.placed(placed))
+                rows += frame.height
         reading.lines += parsed.lines
         reading.understood += parsed.understood
         reading.unread += parsed.unread
@@ -77,6 +79,8 @@ def read(
         progress(max(0, file.taken - told))
         told = max(told, file.taken)
     progress(max(0, file.size() - told))
+    if reading.understood and not rows and opened.form.parser.format == "json":
+        _say_what_is_missing(file, opened.form.parser)
     _report(reading)
     return reading
 
@@ -128,6 +132,17 @@ def _report(reading: Reading) -> None:
         file.warn(f"field {name!r} of table {table} not understood in {lines}", UNREAD)
     if len(unread) > NAMED:
         file.warn(f"{len(unread) - NAMED} more fields not understood", UNREAD)
+
+
+def _say_what_is_missing(file: Source, parser: Parser) -> None:
+    """Name what records lack that have nothing to check."""
+    wanted = [event.any for event in parser.events if event.any]
+    names = dict.fromkeys(column for columns in wanted for column in columns)
+    file.warn(
+        f"it is read as {parser.name}, and none of its records has a value to check",
+        (f"at least one of {', '.join(names)}; " if names else "")
+        + f"see what they are called with `specdiag parsers {parser.name}`",
+    )
 
 
 def _is_json(reading: Reading) -> bool:

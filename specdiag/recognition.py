@@ -9,13 +9,16 @@ from functools import cached_property
 
 import polars as pl
 
-from specdiag import blocks, clock, document, envelope, raw, wrapping
+from specdiag import blocks, clock, document, envelope, raw, sheets, wrapping
 from specdiag.parser import Parser
+from specdiag.sheets import Sheet
 from specdiag.source import Own
 
 LINES = 2000  # that are looked at
 _KEY = re.compile(r'"([^"\\]*)"\s*:')
 _FLAT = r"[^{}]*"  # between two braces
+BEHIND = r"""^[^{]{0,300}(\{\s*["'].*\})\s*$"""  # a record at the end of a line
+PART = 0.25  # of the lines: so many must be records behind something
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Form:
     document: bool = False  # one JSON value, and not one a line
     when: str = ""  # where the time stands at which the collector took the line; see clock.py
     own: Own | None = None  # the lines of one of several writers, and no others
+    sheet: Sheet | None = None  # records as rows of cells
 
 
 class Head:
@@ -84,8 +88,11 @@ class Head:
         """The records among the lines, or the one they are together, with the keys in each."""
         texts = [line for line in self.lines if line.lstrip().startswith("{")]
         if not texts or not texts[0].rstrip().endswith("}"):
-            joined = "\n".join(self.lines)
-            texts = [joined] if joined.lstrip().startswith(("{", "[")) else []
+            joined = "\n".join(self.lines).lstrip("\ufeff \t\r\n")
+            whole = joined.startswith("{") or document.is_document(
+                joined.encode("utf-8", "replace")
+            )
+            texts = [joined] if whole else []
         return [(text, set(_KEY.findall(text))) for text in texts]
 
     @cached_property
@@ -143,7 +150,25 @@ def look(parsers: list[Parser], data: bytes) -> tuple[Form | None, list[Parser]]
     if chosen is None:  # a collector's words may stand before those that its lines are known by
         best = [one for one in parsers if one.format == "lines" and head.wrapper(one)]
         chosen = best[-1] if best else None
-    return (head.form(chosen) if chosen else None), best
+    if chosen is None:
+        return _otherwise([one for one in parsers if one.format == "json"], head)
+    return head.form(chosen), best
+
+
+def _otherwise(parsers: list[Parser], head: Head) -> tuple[Form | None, list[Parser]]:
+    """How records are read that stand in a sheet, behind something else, or as Python prints."""
+    sheet = sheets.of(head.lines)
+    if sheet:
+        rows = sheets.records(sheet, "\n".join(head.lines).encode("utf-8", "replace"), 1)
+        chosen, best = choose(parsers, Head.of(rows))
+        if chosen:
+            return Form(chosen, sheet=sheet), best
+    bare = [re.sub(BEHIND, r"\1", line) for line in head.lines if line.strip()]
+    behind = Head([one for line in bare if line.startswith("{") for one in document.apart(line)])
+    chosen, best = choose(parsers, behind)
+    if chosen and behind.claims(chosen)[0] > PART * len(bare):
+        return Form(chosen, wrapper=BEHIND), best
+    return None, []
 
 
 def choose(parsers: list[Parser], head: Head) -> tuple[Parser | None, list[Parser]]:

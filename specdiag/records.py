@@ -12,7 +12,7 @@ import threading
 import duckdb
 import polars as pl
 
-from specdiag import layout, raw, shapes, straight
+from specdiag import document, layout, nested, raw, shapes, straight
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.shapes import Handover
 
@@ -31,23 +31,41 @@ def connection() -> duckdb.DuckDBPyConnection:
     return found
 
 
-def read(parser: Parser, data: bytes, line: int) -> Parsed:
-    """All rows of a block of records; see `parser.Parsed`."""
+def read(parser: Parser, data: bytes, line: int, wrapper: str = "") -> Parsed:
+    """All rows of a block of records; see `parser.Parsed`.
+
+    The first group of the wrapper, a pattern, is the record in its line.
+    """
     parsed = Parsed()
     db = connection()
     frame = raw.text_of(data, line)
+    if wrapper:
+        frame = frame.with_columns(pl.col("text").str.replace(wrapper, "$1"))
     if straight.read(db, parser, frame, parsed):
+        if not parsed.frames:
+            _look_inside(db, parser, frame, parsed)
         return parsed
     frame = frame.filter(pl.col("text").str.strip_chars() != "")
-    parsed.lines = frame.height
     if not frame.height:
         return parsed
     found = shapes.look(db, parser, frame)
+    if found.broken.height:
+        found = shapes.look(db, parser, _mended(frame, found.broken))
     parsed.strangers = found.broken.head(SHOWN).rows()
     parsed.understood = found.frame.height
+    parsed.lines = parsed.understood + found.broken.height
     parsed.refused = shapes.too_new(parser, found)
     if parsed.refused:
         return parsed
+    _events(db, parser, found, parsed)
+    if not parsed.frames:
+        _look_inside(db, parser, found.frame, parsed)
+    return parsed
+
+
+def _events(
+    db: duckdb.DuckDBPyConnection, parser: Parser, found: shapes.Records, parsed: Parsed
+) -> None:
     for event in parser.events:
         kind = shapes.within(db, parser, event, found.kind(event))
         if not kind.height:
@@ -56,7 +74,30 @@ def read(parser: Parser, data: bytes, line: int) -> Parsed:
             _arguments(db, parser, event, kind, parsed)
         else:
             project(db, parser, event, kind, parsed)
-    return parsed
+
+
+def _look_inside(
+    db: duckdb.DuckDBPyConnection, parser: Parser, frame: pl.DataFrame, parsed: Parsed
+) -> None:
+    """Read the records that stand inside of others, where these gave nothing."""
+    for _ in range(nested.DEEPEST):
+        frame = nested.inside(parser, frame)
+        if not frame.height:
+            return
+        inner = Parsed()
+        _events(db, parser, shapes.look(db, parser, frame), inner)
+        if inner.frames:
+            parsed.frames, parsed.starts, parsed.unread = inner.frames, inner.starts, inner.unread
+            return
+
+
+def _mended(frame: pl.DataFrame, broken: pl.DataFrame) -> pl.DataFrame:
+    """The lines, those that are no record cut where one ends: two writers may share a file."""
+    apart = broken.with_columns(
+        pl.Series("text", [document.apart(one) for one in broken.get_column("text")])
+    ).explode("text")
+    whole = frame.join(broken, on="line", how="anti")
+    return pl.concat([whole, apart]).sort("line", maintain_order=True)
 
 
 def _arguments(

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from specdiag import content, cuts, document, lines, parser
+from specdiag import content, cuts, document, lines, parser, sheets
 from specdiag.content import Block
 from specdiag.parser import Parsed, Parser
 from specdiag.recognition import Form
@@ -56,6 +56,7 @@ def parsed(
         found = _document(file)
     else:
         found = content.blocks(file, longest=content.LONGEST_RECORD)
+        found = sheets.whole(found) if form.sheet else found
     heading = form.heading.encode()
     how = form.wrapper, form.inside, form.own, form.when
 
@@ -66,6 +67,8 @@ def parsed(
         data, line = block.data, block.line
         if heading and line > 1:
             data, line = heading + b"\n" + data, line - 1
+        if form.sheet:
+            data = sheets.records(form.sheet, data, line, chosen)
         return parser.read(chosen, data, line, *how)
 
     if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):

@@ -66,7 +66,7 @@ def moment(value: pl.Expr) -> pl.Expr:
 
 def objects(pairs: pl.DataFrame) -> pl.DataFrame:
     """(row, extra) of (row, key, value): the pairs of a row as one JSON object of texts."""
-    item = pl.concat_str(_json_text("key"), pl.lit(": "), _json_text("value"))
+    item = pl.concat_str(json_text("key"), pl.lit(": "), json_text("value"))
     joined = pl.concat_str(pl.lit("{"), pl.col("item").str.join(", "), pl.lit("}"))
     return (
         pairs.select("row", item.alias("item"))
@@ -75,7 +75,7 @@ def objects(pairs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _json_text(column: str) -> pl.Expr:
+def json_text(column: str) -> pl.Expr:
     """A text quoted and escaped as JSON has it."""
     encoded = pl.struct(pl.col(column).alias("_")).struct.json_encode()
     return encoded.str.strip_prefix('{"_":').str.strip_suffix("}")

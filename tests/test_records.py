@@ -187,6 +187,10 @@ def test_a_trace_of_a_later_version_is_refused_in_words(steps: Parser) -> None:
         ("[2026-05-21 08:30:05] Decode batch.", False),
         ("text", False),
         ("", False),
+        ('{"a": 1}{"a": 2}', True),
+        ('{"a": "}{"} , {"a": 2}\n', True),
+        ('{"a": "}{"}\n{"a": 2}\n', False),
+        ('{"a": 1},\n{"a": 2},\n', False),
     ],
 )
 def test_a_document_is_told_from_records_and_from_a_log(head: str, expected: bool) -> None:
@@ -250,6 +254,132 @@ def test_any_brackets_give_no_error(text: str) -> None:
 def test_a_string_without_end_is_looked_at_once() -> None:
     data = b"[" + b'"\\"' * 400_000  # looking again from every quote would take hours
     assert b"\n" not in document.split(data)
+
+
+@pytest.mark.parametrize("between", ["", " ", ",", ",\n", ", \n\n", "\n"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_records_that_nothing_or_a_comma_parts_are_read(
+    tmp_path: Path, load: Callable[..., Any], between: str, indent: int | None
+) -> None:
+    """What is appended to a file without a line end, or pasted out of an array."""
+    path = tmp_path / "trace.json"
+    path.write_text(
+        "".join(json.dumps({**STEP, "step": n}, indent=indent) + between for n in range(9))
+    )
+    store = load(path)
+    assert [row["step"] for row in store.rows("SELECT step FROM step ORDER BY line")] == [*range(9)]
+    assert store.notices == []
+
+
+def test_two_programs_that_share_a_file_leave_records_side_by_side(flat: Parser) -> None:
+    two = json.dumps({**STEP, "step": 2}) + json.dumps({**STEP, "step": 3})
+    parsed = read(flat, STEP, two, json.dumps(STEP)[:20] + json.dumps(STEP), {**STEP, "step": 4})
+    assert [(row["line"], row["step"]) for row in rows(parsed)] == [(1, 1), (2, 2), (2, 3), (4, 4)]
+    assert (parsed.lines, parsed.understood) == (5, 4)
+    assert [line for line, _ in parsed.strangers] == [3]
+
+
+def test_what_was_inside_of_a_torn_record_is_no_record(flat: Parser) -> None:
+    parsed = read(flat, 'x", "stages": {"verify_ms": 9.5, "commit_len": 3}}', STEP)
+    assert [row["line"] for row in rows(parsed)] == [2]
+
+
+# Records as clients print them
+
+
+@pytest.mark.parametrize("write", [json.dumps, repr], ids=["json", "python"])
+@pytest.mark.parametrize(
+    "before",
+    ["", "2026-05-21 08:30:00,123 INFO client: ", "[rank0] step=", "step> ", "0\t", "data> "],
+)
+def test_records_behind_something_else_in_each_line_are_read(
+    tmp_path: Path, load: Callable[..., Any], before: str, write: Callable[[object], str]
+) -> None:
+    path = tmp_path / "client.log"
+    found = [{**STEP, "step": n, "note": None, "text": "a'b\"{c}"} for n in range(9)]
+    path.write_text("connected\n" + "".join(f"{before}{write(one)}\n" for one in found))
+    steps = load(path).rows("SELECT step, line FROM step ORDER BY line")
+    assert steps == [{"step": n, "line": n + 2} for n in range(9)]
+
+
+def test_a_note_that_quotes_one_record_is_no_file_of_them(
+    tmp_path: Path, load: Callable[..., Any]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("It wrote lines such as\n" * 9 + "this: " + json.dumps(STEP) + "\n")
+    assert [one.what for one in load(path).notices] == ["no parser knows this file"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{'a': {1, 2}}", "{'a': " + "[" * 90_000, "{'a'", "{'a': nan}", "{''"],
+)
+def test_what_python_prints_but_json_has_not_is_named(flat: Parser, text: str) -> None:
+    parsed = read(flat, STEP, text, STEP)
+    assert len(rows(parsed)) == 2
+    assert [line for line, _ in parsed.strangers] == [2]
+
+
+# Records inside of records
+
+REQUESTS = [
+    {"id": f"r{n}", "usage": {"prompt_tokens": 9, "completion_tokens": 60 + n}, "note": {"a": [1]}}
+    for n in range(3)
+]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda found: {"config": {"seed": 1}, "results": found},
+        lambda found: {"run": "b7", "responses": found},
+        lambda found: {"data": {"a": {"answers": found}, "b": {"answers": []}}},
+        lambda found: {one["id"]: one for one in found},
+        lambda found: {"model": "m", "answers": {one["id"]: one for one in found}},
+        lambda found: [{"turn": n, "results": [one]} for n, one in enumerate(found)],
+    ],
+)
+def test_records_in_what_a_script_dumped_at_its_end_are_read(
+    tmp_path: Path, load: Callable[..., Any], around: Callable[[object], object], indent: int | None
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(around(REQUESTS), indent=indent))
+    found = load(path).rows("SELECT run, request, completion_tokens FROM request ORDER BY request")
+    assert [(row["request"], row["completion_tokens"]) for row in found] == [
+        ("r0", 60), ("r1", 61), ("r2", 62),
+    ]  # fmt: skip
+
+
+def test_runs_that_are_named_around_the_records_are_told_apart(
+    tmp_path: Path, load: Callable[..., Any]
+) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([{"run": name, "answers": REQUESTS} for name in ("b3", "b7")]))
+    found = load(path).rows("SELECT run, count(*) AS requests FROM request GROUP BY run")
+    assert {row["run"]: row["requests"] for row in found} == {"results:b3": 3, "results:b7": 3}
+
+
+def test_what_stands_in_a_record_that_is_read_is_not_read_again(flat: Parser) -> None:
+    parsed = read(flat, {**STEP, "others": [STEP, STEP]}, {"others": [STEP]})
+    assert [row["line"] for row in rows(parsed)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("record", "lacks"),
+    [
+        ({"id": 1, "usage": {"completion_tokens": None}}, "at least one of completion_tokens"),
+        ({"step": 1, "draft_ms": None}, "at least one of accepted_depth"),
+    ],
+)
+def test_records_without_a_value_say_what_they_lack(
+    tmp_path: Path, load: Callable[..., Any], record: dict[str, Any], lacks: str
+) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text((json.dumps(record) + "\n") * 5)
+    (notice,) = load(path).notices
+    assert "none of its records has a value to check" in notice.what
+    assert notice.help.startswith(lacks)
 
 
 # Parquet
