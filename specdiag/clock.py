@@ -21,6 +21,10 @@ PATHS = (
 )  # fmt: skip
 WRAPPER = "^"  # instead of a path: it stands in what is put before the lines
 FALLS = 5  # of so many lines tell that a file has its newest line first
+BESIDE = (
+    100  # lines with a time of their own in a table of a block, by which the clocks are compared
+)
+LATE = 60 * 1_000_000  # microseconds that a collector may take longer for one line than for another
 _ISO = (
     r"(?P<day>20[0-9]{2}-[0-9]{2}-[0-9]{2})[T ](?P<second>[0-9]{2}:[0-9]{2}:[0-9]{2})"
     r"(?:[.,](?P<part>[0-9]{1,9}))?(?P<zone>Z| ?[+-][0-9]{2}:?[0-9]{2})?"
@@ -81,19 +85,26 @@ def _iso(value: pl.Expr) -> pl.Expr:
 def times(
     parser: Parser, parsed: Parsed, left: pl.DataFrame, outer: pl.DataFrame, path: str, wrapper: str
 ) -> pl.DataFrame:
-    """(line, at) of a block: of all lines, or of those that are left where the others have a time.
+    """(line, at) of a block: of all lines, or of those that are left where the others have a time,
+    and of some of the others.
 
     `outer` is (line, outer): what each was taken out of.
     """
     done = [one for frames in parsed.frames.values() for one in frames]
     if "%Y" in parser.time_format and all(map(_timed, done)):
-        outer = outer.join(left.select("line"), on="line", how="semi")
+        line = pl.col("line").cast(left.schema["line"])
+        beside = [one.select(line).gather_every(one.height // BESIDE + 1) for one in done]
+        wanted = pl.concat([left.select("line"), *beside]).unique()
+        outer = outer.join(wanted, on="line", how="semi")
     outer = outer.unique("line", keep="first").rename({"outer": "text"})
     return outer.select("line", at=time(path, wrapper))
 
 
 def told(parser: Parser, parsed: Parsed, times: pl.DataFrame) -> None:
-    """Give the rows that have no time that of their record; `times` is (line, at)."""
+    """Give the rows that have no time that of their record; `times` is (line, at).
+
+    Unless the records' times are no clock that goes as the server's does: those of an import later.
+    """
     yearless = "%Y" not in parser.time_format
     joined = {
         table: [one.join(times, on="line", how="left", maintain_order="left") for one in frames]
@@ -104,8 +115,12 @@ def told(parser: Parser, parsed: Parsed, times: pl.DataFrame) -> None:
         for frames in joined.values() for one in frames
         if not yearless and _timed(one)
     ]  # fmt: skip
-    middle = pl.concat(apart).to_series().median() if apart else None
-    zone = round(float(str(middle)) / _ZONES) * _ZONES if middle is not None else 0
+    zone = 0
+    if apart and (ahead := pl.concat(apart).to_series().sort()).len():
+        low, middle, high = (ahead[round(share * (ahead.len() - 1))] for share in (0.1, 0.5, 0.9))
+        if high - low > LATE:
+            return
+        zone = round(middle / _ZONES) * _ZONES
     at = pl.col("at") + pl.duration(microseconds=zone)
     for table, frames in joined.items():
         parsed.frames[table] = [

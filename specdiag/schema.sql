@@ -330,7 +330,7 @@ CREATE TABLE replay (        -- identities that a step violates
 -- with more than a thousand rows one in `every` is taken, by chance but always the same ones.
 CREATE TABLE share (
     run VARCHAR,
-    every UBIGINT            -- 1 up to four million rows in all
+    every UBIGINT            -- 1 up to two million rows in all
 );
 CREATE MACRO drawn(kind, line, every) AS kind NOT IN ('decode', 'step') OR hash(line) % every = 0;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -118,10 +119,19 @@ def test_a_line_without_a_time_is_put_on_the_clock_of_those_that_have_one(store)
         "Traceback (most recent call last):",
         "RuntimeError: CUDA error: an illegal memory access was encountered",
     ]
-    start = SERVERS["sglang"].start - timedelta(hours=2)
-    text = EXPORTS["docker"]([(start, line) for line in lines])
-    (row,) = store(text).rows("SELECT time FROM problem")
-    assert row["time"] == SERVERS["sglang"].start
+    last = SERVERS["sglang"].start
+    taken = []
+    for line in lines:
+        own = re.match(r"\[(20[0-9-]+ [0-9:]+)", line)
+        last = datetime.fromisoformat(own[1]) if own else last
+        taken.append((last - timedelta(hours=2), line))
+    (row,) = store(EXPORTS["docker"](taken)).rows("SELECT time FROM problem")
+    assert row["time"] == last
+    earlier = [line.replace("[2026-06-01 ", "[2026-05-30 ") for line in lines[:-2]]
+    assert earlier != lines[:-2]
+    imported = [(START, line) for line in [*earlier, *lines]]  # all at once, long after
+    (row,) = store(EXPORTS["docker"](imported)).rows("SELECT time FROM problem")
+    assert row["time"] == last
 
 
 def test_a_proof_of_what_was_exported_is_the_record(store, tmp_path, diagnose):

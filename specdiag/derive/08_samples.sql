@@ -1,7 +1,7 @@
 -- Samples.
 
 INSERT INTO share
-SELECT run, CASE WHEN rows > 1000 THEN 1 + sum(rows) OVER () // 4_000_000 ELSE 1 END
+SELECT run, CASE WHEN rows > 1000 THEN 1 + sum(rows) OVER () // 2_000_000 ELSE 1 END
 FROM (SELECT run, count(*) AS rows FROM (SELECT run FROM decode UNION ALL SELECT run FROM step) GROUP BY run);
 
 INSERT INTO other_commit
