@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from specdiag import bundled
+from specdiag import bundled, space
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import SpecdiagError
 from specdiag.provenance import Provenance
@@ -72,10 +72,8 @@ def _fill(temporary: Path, diagnosis: Diagnosis, store: Store, provenance: Prove
             document.jsonable(asdict(rule) | {"path": rule.path.name}) for rule in diagnosis.rules
         ]
         origin = document.jsonable(provenance.to_dict())
-        db.execute(
-            "INSERT INTO saved VALUES (?, ?, ?, ?)",
-            [found["schema"], found["specdiag"], json.dumps(found), json.dumps(origin)],
-        )
+        whole = [found["schema"], found["specdiag"], json.dumps(found), json.dumps(origin)]
+        _patiently(db, "INSERT INTO saved VALUES (?, ?, ?, ?)", whole)
     finally:
         with contextlib.suppress(duckdb.Error):  # what went wrong before says more
             db.execute(f"USE {own}")
@@ -92,4 +90,8 @@ def _insert(
         for name in columns
     ]
     taken = ", ".join(f"unnest(?::{types[name]}[])" for name in columns)
-    db.execute(f"INSERT INTO {table} SELECT {taken}", lists)
+    _patiently(db, f"INSERT INTO {table} SELECT {taken}", lists)
+
+
+def _patiently(db: duckdb.DuckDBPyConnection, sql: str, values: list[Any]) -> None:
+    space.patiently(db, lambda: db.execute(sql, values))
