@@ -35,20 +35,20 @@ GROUP BY source, line;
 CREATE TABLE raw.prompted AS
 WITH prompt AS (SELECT source, line, coalesce(rank, '') AS rank_key FROM raw.prefill),
 gap AS (
-    SELECT number, source, line, coalesce(rank, '') AS rank_key
+    SELECT number, source, life, line, coalesce(rank, '') AS rank_key
     FROM (
-        SELECT number, source, line, rank,
+        SELECT number, source, life, line, rank,
             line = lag(line) OVER () + 1 AND source = lag(source) OVER () AND life = lag(life) OVER () AND rank IS NOT DISTINCT FROM lag(rank) OVER () AS next
         FROM raw.decode
     )
     WHERE next IS NOT true
 )
-SELECT number, max(prefill_line) AS prefill_line FROM (
-    SELECT g.number, f.line AS prefill_line
+SELECT number, l.plain, max(prefill_line) AS prefill_line FROM (
+    SELECT g.number, g.source, g.life, f.line AS prefill_line
     FROM gap g ASOF JOIN prompt f ON f.source = g.source AND f.rank_key = g.rank_key AND f.line <= g.line
     UNION ALL
-    SELECT d.number, d.line FROM raw.decode d JOIN prompt f ON f.source = d.source AND f.line = d.line WHERE f.rank_key = coalesce(d.rank, '')
-) GROUP BY number;
+    SELECT d.number, d.source, d.life, d.line FROM raw.decode d JOIN prompt f ON f.source = d.source AND f.line = d.line WHERE f.rank_key = coalesce(d.rank, '')
+) p JOIN raw.lane l ON l.source = p.source AND l.life = p.life GROUP BY number, l.plain;
 
 -- A report covers the time since the one before it, idle time included: one that is more than three
 -- times as slow a token as both neighbours, or as the next where it is the first, spans a gap.
@@ -101,7 +101,9 @@ marked AS (
         coalesce(running = running_before, false) AS same_batch
     FROM neighbour n
     LEFT JOIN raw.told t ON t.source = n.source AND t.line = n.line
-    LEFT JOIN raw.prompted f ON f.number = n.number
+    LEFT JOIN (
+        FROM raw.prompted WHERE CASE WHEN plain THEN number >= $first AND number < $end ELSE $first = 0 END
+    ) f ON f.number = n.number
 )
 SELECT COLUMNS(lambda name: name NOT IN getvariable('computed_decode_columns'))
 FROM (
