@@ -51,7 +51,7 @@ sample AS (
 ),
 bin AS (
     SELECT run, any_value(measured) AS measured, bin, coalesce(median(ctx_len) FILTER (drawn), avg(ctx_len)) AS ctx, coalesce(median(ms) FILTER (drawn), avg(ms)) AS ms, count(*) AS rows,
-        greatest(coalesce(stddev_samp(ln(ms)), 0.05), 0.01) / sqrt(count(*)) AS error,
+        greatest(coalesce(stddev_samp(ln(ms)), 0.05), 0.01) / sqrt(coalesce(nullif(count(*) FILTER (drawn), 0), count(*))) AS error,
         arg_min(cite(source, line), line) AS place
     FROM sample WHERE stage = 'step' GROUP BY run, bin
 ),
