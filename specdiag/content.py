@@ -13,6 +13,7 @@ from specdiag.source import Source
 BLOCK = 6 << 20  # bytes: cut into columns, lines take ten times as much; smaller ones cost time
 LONGEST_LINE = 8 << 20  # bytes; a longer line is named and skipped
 LONGEST_RECORD = 64 << 20  # the same for JSON: a benchmark is one record with all its times
+WHOLE = 256 << 20  # bytes of a file that is read at once
 SOUGHT = LONGEST_LINE // 4  # bytes at a block's end where a boundary is looked for
 MOST_LINES = 1 << 20  # a row costs memory however short it is
 MARK = 128 << 10  # bytes between places in a file that are kept: to quote a line reads so much
@@ -187,3 +188,13 @@ def head(source: Source) -> bytes:
         cut = block.data.rfind(b"\n", 0, HEAD) + 1
         return block.data[: cut or HEAD]
     return b""
+
+
+def whole(file: Source) -> bytes | None:
+    """All of a file at once, or None where that is too much."""
+    data = bytearray()
+    for block in blocks(file, longest=WHOLE):
+        data += block.data
+        if len(data) > WHOLE:
+            return None
+    return bytes(data)

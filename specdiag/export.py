@@ -10,7 +10,6 @@ from specdiag import clock, content, document
 from specdiag.parser import Parser
 from specdiag.recognition import Form, Head, choose
 from specdiag.source import Source
-from specdiag.stretches import LARGEST_DOCUMENT
 
 
 def opened(file: Source, head: bytes, parsers: list[Parser]) -> Form | None:
@@ -31,10 +30,10 @@ def opened(file: Source, head: bytes, parsers: list[Parser]) -> Form | None:
 
 def have_records(file: Source, level: int) -> bool:
     """Put the elements of a list in a document into a source's `records`, if they are not many."""
-    data = _whole(file)
+    data = content.whole(file)
     if data is None:
         file.warn(
-            f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
+            f"a JSON value of more than {content.WHOLE >> 20} MB is not read",
             "export one record a line",
         )
         return False
@@ -48,7 +47,7 @@ def turn(file: Source, form: Form, head: bytes) -> None:
     first = (file.records[: content.HEAD] or head).decode("utf-8", "replace").splitlines()
     if not form.when or not clock.newest_first(first, form.when, form.wrapper):
         return
-    data = file.records or _whole(file)
+    data = file.records or content.whole(file)
     if data is None:
         file.warn("its newest line comes first", "sort it by time")
         return
@@ -59,16 +58,6 @@ def turn(file: Source, form: Form, head: bytes) -> None:
         "its newest line comes first: it is read from its end, and lines are counted from there",
         "export it with the oldest line first to have them counted as they stand",
     )
-
-
-def _whole(file: Source) -> bytes | None:
-    """All of a file, or None where that is too much."""
-    data = bytearray()
-    for block in content.blocks(file, longest=LARGEST_DOCUMENT):
-        data += block.data
-        if len(data) > LARGEST_DOCUMENT:
-            return None
-    return bytes(data)
 
 
 def _quoted(records: bytes, wanted: set[int]) -> dict[int, str]:

@@ -113,38 +113,10 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
 
         chosen = parquet.recognise(file, parsers)
         return Form(chosen) if chosen else None
-    if head[8:].startswith(DATABASE):
-        if not file.given and own.saved(file.path):
-            return None
-        file.warn(
-            "this is a DuckDB file, and no log",
-            "if specdiag wrote it, make reports from it with `specdiag report`",
-        )
-        return None
-    if head[257:262] == b"ustar":
-        file.warn("this is a tar archive", "unpack it, and give the files in it")
+    if _holds_others(file, head):
         return None
     head = head.replace(b"\0", b"")  # what a rotated log leaves behind
-    if not head.strip():
-        for _ in content.blocks(Source(file.name, file.path, notices=file.notices)):
-            break
-        if not file.notices:
-            file.warn("the file is empty", "look whether its writer died, or give another file")
-        return None
-    if own.wrote(head):
-        return None
-    if _PAGE.match(head) or (not file.given and file.path.suffix.lower() in _NOTES):
-        file.warn(
-            "this may quote a log, and is none",
-            "name it to have it read all the same"
-            if not _PAGE.match(head)
-            else "give the log itself",
-        )
-        return None
-    if _is_binary(head):
-        file.warn(
-            "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
-        )
+    if _is_none(file, head):
         return None
     if streams.begins(head):
         return _stream(file, parsers)
@@ -169,6 +141,48 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
             "make `recognise` of one of them narrower",
         )
     return form
+
+
+def _holds_others(file: Source, head: bytes) -> bool:
+    """Whether this is a database or an archive, which is said."""
+    if head[8:].startswith(DATABASE):
+        if not file.given and own.saved(file.path):
+            return True
+        file.warn(
+            "this is a DuckDB file, and no log",
+            "if specdiag wrote it, make reports from it with `specdiag report`",
+        )
+        return True
+    if head[257:262] == b"ustar":
+        file.warn("this is a tar archive", "unpack it, and give the files in it")
+        return True
+    return False
+
+
+def _is_none(file: Source, head: bytes) -> bool:
+    """Whether there is no log or record in a file, which is said where it is not specdiag's own."""
+    if not head.strip():
+        for _ in content.blocks(Source(file.name, file.path, notices=file.notices)):
+            break
+        if not file.notices:
+            file.warn("the file is empty", "look whether its writer died, or give another file")
+        return True
+    if own.wrote(head):
+        return True
+    if _PAGE.match(head) or (not file.given and file.path.suffix.lower() in _NOTES):
+        file.warn(
+            "this may quote a log, and is none",
+            "name it to have it read all the same"
+            if not _PAGE.match(head)
+            else "give the log itself",
+        )
+        return True
+    if _is_binary(head):
+        file.warn(
+            "this is a binary file, and none that specdiag reads", "give it text or JSON logs"
+        )
+        return True
+    return False
 
 
 def _stream(file: Source, parsers: list[Parser]) -> Form | None:

@@ -14,7 +14,6 @@ from typing import Any
 from specdiag import content
 from specdiag.source import Source
 
-LARGEST = 256 << 20  # bytes of a file, which is read at once
 LOOKED_AT = 200  # lines
 FIELDS = ("data:", "event:", "id:", "retry:", ":")
 DONE = "[DONE]"
@@ -47,14 +46,11 @@ def _unfinished(chunk: dict[str, Any]) -> bool:
 
 def records(file: Source) -> bytes:
     """The answers as JSON, each on a line of the same number as its last chunk has in the file."""
-    data = bytearray()
-    for block in content.blocks(file, longest=content.LONGEST_RECORD):
-        data += block.data
-        if len(data) > LARGEST:
-            file.warn(
-                f"a stream of more than {LARGEST >> 20} MB is not read", "save fewer answers a file"
-            )
-            return b""
+    data = content.whole(file)
+    if data is None:
+        most = f"{content.WHOLE >> 20} MB"
+        file.warn(f"a stream of more than {most} is not read", "save fewer answers a file")
+        return b""
     lines = data.replace(b"\0", b"").decode("utf-8", "replace").split("\n")
     texts = [""] * len(lines)
     for line, text in _answers(lines):

@@ -17,7 +17,6 @@ from specdiag.source import Source
 BUNDLE = 8  # blocks that are finished together
 LEFT = 50_000  # lines that are too many for that
 WORKERS = 2  # string kernels use one core a block
-LARGEST_DOCUMENT = 256 << 20  # bytes of one JSON value that is read at once
 
 One = TypeVar("One")
 Done = TypeVar("Done")
@@ -148,13 +147,9 @@ def _cuts(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _document(file: Source) -> Iterator[Block]:
     file.document = True
-    data = bytearray()
-    for block in content.blocks(file, longest=LARGEST_DOCUMENT):
-        data += block.data
-        if len(data) > LARGEST_DOCUMENT:
-            file.warn(
-                f"a JSON value of more than {LARGEST_DOCUMENT >> 20} MB is not read",
-                "write one record a line",
-            )
-            return
-    yield Block(document.split(bytes(data)), 1)
+    data = content.whole(file)
+    if data is None:
+        most = f"{content.WHOLE >> 20} MB"
+        file.warn(f"a JSON value of more than {most} is not read", "write one record a line")
+        return
+    yield Block(document.split(data), 1)

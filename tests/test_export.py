@@ -180,4 +180,6 @@ def test_two_records_in_one_line_break_nothing(store):
     """A document of another shape is no log; that lines of a server are in it is no reason to die."""
     lines = writers.lines(SERVERS["vllm"])
     text = json.dumps({"a": [[line, {"b": line}] for line in lines]})
-    store("\n" + text * 2, "server.txt")
+    filled = store("\n" + text * 2, "server.txt")
+    assert filled.rows("SELECT DISTINCT source FROM source") == [{"source": 0}]
+    assert filled.rows("FROM request") == []

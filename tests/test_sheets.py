@@ -187,8 +187,8 @@ def test_a_sheet_of_something_else_is_not_read(tmp_path, load, text):
         "step,commit_len\n1,2\r2,3\r", "step,commit_len\n1,[1 2 3]\n2,[1,,2]\n3,{}\n4,[NaN]\n",
     ],
 )  # fmt: skip
-def test_a_broken_sheet_is_no_crash(tables, text):
-    tables(text)
+def test_a_broken_sheet_is_no_crash_and_gives_no_row_that_it_has_not(tables, text):
+    assert len(tables(text)["step"]) <= text.count("\n") + text.count("\r")
 
 
 def test_a_quote_that_nothing_closes_does_not_hold_the_file_in_memory(monkeypatch):
