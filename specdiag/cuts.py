@@ -39,6 +39,7 @@ class Shape:
     first: tuple[str, str] | None  # (label, unit) of a value that stands before the first comma
     pieces: tuple[tuple[str, str], ...]  # (label, unit) of each value behind it
     closed: bool  # the line ends in a comma
+    joint: str  # where the values begin: the end of what stands before them, and the first label
 
     @property
     def cuts(self) -> int:
@@ -62,7 +63,9 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
     mask = text.str.contains(event.has[0], literal=True)
     for literal in event.has[1:]:
         mask |= text.str.contains(literal, literal=True)
-    left, others = _counted(frame.filter(mask)), [frame.filter(~mask)]
+    mine, others = frame.filter(mask), [frame.filter(~mask)]
+    some = mine.get_column("text").gather_every(max(1, mine.height // SOME)).to_list()
+    left = _counted(mine, some)
     for tried in range(SHAPES):
         if left.height < FEWEST:
             break
@@ -74,6 +77,8 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
             left = pl.concat([left.head(place), left.slice(place + 1)])
             continue
         maybe = left.get_column("cuts") == shape.cuts
+        if any(one.count(CUT) == shape.cuts and shape.joint not in one for one in some):
+            maybe &= left.get_column("text").str.contains(shape.joint, literal=True)
         if maybe.all():
             rows, left = _cut(parser, event, shape, left)
         else:
@@ -89,9 +94,8 @@ def read(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> p
     return pl.concat([*others, left.drop("cuts")]).sort("line")
 
 
-def _counted(frame: pl.DataFrame) -> pl.DataFrame:
-    """The lines with how many `cuts` they have, where these differ: else they cost too much."""
-    some = frame.get_column("text").gather_every(max(1, frame.height // SOME)).to_list()
+def _counted(frame: pl.DataFrame, some: list[str]) -> pl.DataFrame:
+    """The lines with how many `cuts` they have, where `some` differ: else they cost too much."""
     counts = {text.count(CUT) for text in some}
     if len(counts) <= 1:
         return frame.with_columns(cuts=pl.lit(max(counts, default=0), pl.UInt32))
@@ -120,8 +124,9 @@ def learn(parser: Parser, event: Event, line: str) -> Shape | None:
     if len(whole) < len(named) or [label for label, _ in whole] != learned[1]:
         return None
     time = found.span("time") if "(?P<time>" in parser.prefix and found["time"] else (0, 0)
+    joint = line[max(0, found.end() - len(CUT)) : found.end() + len(whole[0][0])]
     return Shape(time, line[: time[1]], f"{pattern}$", covers, first,
-                 tuple(whole[first is not None :]), closed)  # fmt: skip
+                 tuple(whole[first is not None :]), closed, joint)  # fmt: skip
 
 
 def _piece(event: Event, piece: str) -> tuple[str, str] | None:
@@ -185,7 +190,10 @@ def _cut(
         else pl.col(column).is_not_null() for column in wanted
     ]  # fmt: skip
     fits = rows.select(pl.all_horizontal("alike", *given).fill_null(False)).to_series()
-    return rows.filter(fits).drop("alike"), frame.filter(~fits)
+    rows = rows.drop("alike")
+    if fits.all():  # a filter would copy all columns
+        return rows, frame.clear()
+    return rows.filter(fits), frame.filter(~fits)
 
 
 def _value(value: pl.Expr, type: str) -> pl.Expr:

@@ -6,6 +6,8 @@ import polars as pl
 
 from specdiag.parser import Parser
 
+FRACTION = "%.f"  # at the end of a format: without it polars reads a time six times faster
+
 
 def message(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
     """The lines with the prefix taken off and its groups as columns."""
@@ -31,8 +33,15 @@ def timed(parser: Parser, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with the prefix's time as a value."""
     if "time" not in rows.columns or rows.schema["time"] != pl.String:
         return rows
-    time = pl.col("time").str.replace("T", " ", literal=True)
-    if "%Y" not in parser.time_format:  # no year in the log: a leap year takes every date
-        time = pl.lit("2000-") + time
-    form = ("" if "%Y" in parser.time_format else "%Y-") + parser.time_format
-    return rows.with_columns(time.str.to_datetime(form, strict=False, time_unit="us").alias("time"))
+    text = rows.get_column("time")
+    form = parser.time_format
+    if "%Y" not in form:  # no year in the log: a leap year takes every date
+        text, form = "2000-" + text, f"%Y-{form}"
+    times = text.str.to_datetime(form.removesuffix(FRACTION), strict=False, time_unit="us")
+    if times.null_count() > text.null_count():
+        other = times.is_null()
+        spaced = text.filter(other).str.replace("T", " ", literal=True)
+        times = times.scatter(
+            other.arg_true(), spaced.str.to_datetime(form, strict=False, time_unit="us")
+        )
+    return rows.with_columns(times.alias("time"))

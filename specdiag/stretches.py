@@ -71,7 +71,7 @@ def parsed(
         return parser.read(chosen, data, line, *how)
 
     if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):
-        begun = _bundled(_ahead(workers, begin, found, threads))
+        begun = _bundled(_ahead(workers, begin, found, threads + 2))
         for bundle, done in _ahead(workers, lambda one: lines.finish(chosen, one[1]), begun, 1):
             yield bundle[0], done
     else:
