@@ -119,8 +119,8 @@ def analyze(
     """Find the files, read them, and run the rules that are selected.
 
     `baseline` are names as `_baselines` tells them apart; `saved` are the databases that the store
-    will be copied to. With the arguments of a `command`, the result says where it comes from, for
-    which every file is read once more. Findings that are accepted or suppressed are marked.
+    will be copied to. With the arguments of a `command`, the result says where it comes from, and
+    has a hash of every file. Findings that are accepted or suppressed are marked.
     """
     known = _baselines(baseline)
     asserted = assertions.parse(settings.asserts, str(settings.file))
@@ -138,6 +138,8 @@ def analyze(
     params = {name: values for name, values in settings.params.items() if name in names}
     path = known.against if known.against and source.exists(known.against) else ""
     sources = source.find(paths, path)
+    for one in sources:
+        one.hashed = command is not None
     origin = None
     try:
         found, filled = diagnosis.analyze(

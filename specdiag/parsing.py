@@ -23,23 +23,32 @@ def parsed(
     What the cache has of the file is not parsed again, and what it has not is kept there.
     """
     key = cache.key(file, form) if cache and file.magic() != content.PARQUET else ""
-    if cache is None or not key:
+    if cache and key:
+        yield from _kept(file, form, workers, threads, cache, key)
+    else:
+        file.hearing = sources.Hearing() if file.hashed else None
         for _, one in stretches.parsed(file, form, workers, threads):
             yield one
-        return
+    if file.hearing:
+        file.sha256 = file.hearing.bytes, file.hearing.hexdigest()
+    file.start, file.hearing = (0, 1), None
+
+
+def _kept(
+    file: Source, form: Form, workers: ThreadPoolExecutor, threads: int, cache: Cache, key: str
+) -> Iterator[Parsed]:
+    """What the cache has of a file, and what it has not, which is kept from now on."""
     found = cache.find(file, key)
     file.hearing = found.hearing if found else sources.Hearing()
     if found and not found.grown:
         yield from _again(file, found, None)
-    else:
-        with closing(Writer(cache, key)) as writer:
-            if found:
-                yield from _again(file, found, writer)
-                file.start = found.meta.offset, found.meta.line
-                file.hearing.known = found.meta.bytes - found.meta.offset
-            yield from _written(file, form, workers, threads, writer)
-    file.sha256 = file.hearing.bytes, file.hearing.hexdigest()
-    file.start, file.hearing = (0, 1), None
+        return
+    with closing(Writer(cache, key)) as writer:
+        if found:
+            yield from _again(file, found, writer)
+            file.start = found.meta.offset, found.meta.line
+            file.hearing.known = found.meta.bytes - found.meta.offset
+        yield from _written(file, form, workers, threads, writer)
 
 
 def _again(file: Source, found: Kept, writer: Writer | None) -> Iterator[Parsed]:

@@ -84,7 +84,7 @@ def collect(
 ) -> Provenance:
     """The provenance of an analysis; `arguments` are those of the command.
 
-    Reads every input once more, so it comes before `source.discard`.
+    Reads once more what was not hashed while it was read: it comes before `source.discard`.
     """
     return Provenance(
         specdiag=__version__,

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import PurePath
 
 from specdiag.rotation import ROTATED
@@ -20,11 +21,12 @@ RANK = re.compile(r"(?i)[-_.]?(?:rank|tp|dp|pp|ep|node|shard)[-_]?[0-9]+")
 SERVERS = ("decode", "prefill", "event", "problem")
 
 
-def in_order(name: str) -> tuple[list[tuple[int, str]], str]:
+@lru_cache(maxsize=100_000)
+def in_order(name: str) -> tuple[tuple[tuple[int, str], ...], str]:
     """What names of runs are sorted by: numbers in them count as numbers, #2 before #10."""
     parts = re.split("([0-9]+)", name)  # every other one is a number, of any length
     parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
-    return [(len(part) * (nth % 2), part) for nth, part in enumerate(parts)], name
+    return tuple((len(part) * (nth % 2), part) for nth, part in enumerate(parts)), name
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ class Source:
     taken: int = 0  # bytes on disk that the last read has got to
     marks: list[tuple[int, int]] = field(default_factory=list)  # (line, byte where it begins)
     plain: bool = False  # neither packed nor in UTF-16: its bytes are those of the text
+    hashed: bool = False  # somebody will ask for the hash: it is made while the file is read
     sha256: tuple[int, str] | None = None  # how many first bytes were hashed, and their hash
 
     def warn(self, what: str, help: str = "", line: int | None = None) -> None:
