@@ -48,13 +48,13 @@ class Staging:
         first = self.rows[table]
         self.rows[table] += frame.height
         numbers = pl.int_range(first, first + frame.height, eager=True)
-        frame = frame.with_columns(numbers.alias("number"))
+        # As series: a constant stays one piece, and the pieces of a frame must be alike.
+        frame = pl.DataFrame(frame.with_columns(numbers.alias("number")).get_columns())
         if table == "step":
             self.steps.add(frame)
             return
         known = self.columns[table]
         waiting = self.frames[table]
-        # As series: a constant stays one piece, and the pieces of a frame must be alike.
         kept = [
             one
             for one in frame.get_columns()
