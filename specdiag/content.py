@@ -18,8 +18,6 @@ SOUGHT = LONGEST_LINE // 4  # bytes at a block's end where a boundary is looked 
 MOST_LINES = 1 << 20  # a row costs memory however short it is
 MARK = 128 << 10  # bytes between places in a file that are kept: to quote a line reads so much
 HEAD = 256 << 10  # bytes that a format is recognised by
-# Real logs shrink tenfold, a bomb a thousandfold: past this ratio we stop reading.
-BOMB_RATIO, BOMB_FLOOR = 200, 256 << 20
 
 PARQUET = b"PAR1"
 UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
@@ -146,7 +144,7 @@ def chunks(source: Source, size: int) -> Iterator[bytes]:
             source.plain = not packed
             if source.start[0]:
                 raw.seek(source.start[0])
-            limit = max(BOMB_FLOOR, BOMB_RATIO * source.size())
+            limit = unpack.most(source.size())
             unpacked = 0
             decoder: codecs.IncrementalDecoder | None = None
             while True:
@@ -169,7 +167,7 @@ def chunks(source: Source, size: int) -> Iterator[bytes]:
                     return
                 if packed and unpacked > limit:
                     source.warn(
-                        f"reading stopped: it unpacks to more than {BOMB_RATIO} times its size",
+                        f"reading stopped: it unpacks to more than {unpack.RATIO} times its size",
                         "unpack it yourself if it is what you think it is",
                     )
                     return

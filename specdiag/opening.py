@@ -154,7 +154,7 @@ def _holds_others(file: Source, head: bytes) -> bool:
         )
         return True
     if head[257:262] == b"ustar":
-        file.warn("this is a tar archive", "unpack it, and give the files in it")
+        file.warn("this is a tar archive", "unpack it; a whole one called .tar is opened")
         return True
     return False
 

@@ -28,7 +28,7 @@ def records(file: Source) -> bytes:
             found = pickles.load(stream, file.size())
         lines = [json.dumps(record) for record in _results(found)]
     except standins.OtherArchive:
-        file.warn("this is a zip archive", "unpack it, and give the files in it")
+        file.warn("this is a zip archive", "unpack it; a whole one called .zip is opened")
         return b""
     except standins.Refused as error:
         _refuse(file, str(error))

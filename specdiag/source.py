@@ -1,4 +1,4 @@
-"""Find input files, look through their compression, and hand out their bytes in blocks."""
+"""Find input files, in folders and archives, and keep on disk what comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
-from specdiag import unpack
+from specdiag import archive, unpack
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError, reason
 
 
@@ -142,7 +142,33 @@ def _expand(text: str) -> Iterator[Source]:
         with open(text, "rb") as stream:
             yield _kept(stream, _printable(text))
     else:
-        yield Source(_printable(text), Path(text))
+        yield from _opened(Source(_printable(text), Path(text)))
+
+
+def _opened(source: Source) -> Iterator[Source]:
+    """The files in an archive, or the file itself if it is none."""
+    if not archive.is_archive(source.path):
+        yield source
+        return
+    room = unpack.most(source.size())
+    one: Source | None = None
+    problem = ""
+    try:
+        for name, content in archive.files(source.path):
+            inside = Source(f"{source.name}/{_printable(name)}", source.path, given=False)
+            one, problem = _spooled(inside, content, room)
+            room -= one.size()
+            yield one
+            if problem:
+                break
+    except archive.Broken as error:
+        problem = str(error)
+    if one is None:  # nothing is in it, or it is called like an archive and is none
+        yield source
+    elif problem:
+        one.notices.append(
+            Notice(f"unpacking stopped: {problem}", source.name, "what came before it was analysed")
+        )
 
 
 def _missing(text: str, error: OSError) -> Iterator[Source]:
@@ -170,7 +196,7 @@ def _walk(top: str) -> Iterator[Source]:
         for name in sorted([*names, *away]):
             if not name.startswith("."):
                 path = os.path.join(root, name)
-                yield Source(_printable(path), Path(path), given=False)
+                yield from _opened(Source(_printable(path), Path(path), given=False))
     for error in closed:
         yield Source(_printable(error.filename), Path(error.filename), given=False)
 
@@ -200,6 +226,26 @@ def _kept(stream: IO[bytes], name: str) -> Source:
                 raise SpecdiagError(reason(error), name) from None
             raise
     return source
+
+
+def _spooled(source: Source, content: IO[bytes], most: int) -> tuple[Source, str]:
+    """A file of an archive, on disk, up to so many bytes; and why there is no more of it."""
+    with tempfile.NamedTemporaryFile(prefix="specdiag-", delete=False) as spool:
+        kept = replace(source, path=Path(spool.name), temporary=True)
+        try:
+            while True:
+                data, problem = unpack.read(content, 1 << 20)
+                if len(data) > most:
+                    return kept, "it unpacks to so much that it may be a bomb"
+                spool.write(data)
+                most -= len(data)
+                if problem or len(data) < 1 << 20:
+                    return kept, problem
+        except BaseException as error:
+            discard([kept])
+            if isinstance(error, OSError):
+                raise SpecdiagError(reason(error), source.name) from None
+            raise
 
 
 def discard(sources: list[Source]) -> None:

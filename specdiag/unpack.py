@@ -14,9 +14,16 @@ from typing import IO, BinaryIO, cast
 
 from specdiag.errors import reason
 
+# Real logs shrink tenfold, a bomb a thousandfold: past this ratio we stop reading.
+RATIO, FLOOR = 200, 256 << 20
 FEED = 1 << 10  # bytes; of a zstd bomb they make 32 MB, so this bounds what comes at once
 
 GZIP, ZSTD, BZIP2, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0"
+
+
+def most(size: int) -> int:
+    """Bytes that a packed file of this size may unpack to."""
+    return max(FLOOR, RATIO * size)
 
 
 def opened(raw: BinaryIO, hear: Callable[[bytes], None] | None = None) -> IO[bytes]:

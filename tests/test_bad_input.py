@@ -246,13 +246,16 @@ def test_a_file_without_permission_is_named_for_real(tmp_path: Path, good: Path)
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_an_archive_of_logs_is_named_and_not_taken_for_one(tmp_path: Path, kind: str) -> None:
+def test_an_archive_that_is_not_called_one_is_named_and_not_taken_for_a_log(
+    tmp_path: Path, kind: str
+) -> None:
     (tmp_path / "server.log").write_text(LINE)
     packed = shutil.make_archive(str(tmp_path / "logs"), kind, tmp_path, "server.log")
+    shutil.move(packed, tmp_path / "logs")
     with pytest.raises(SpecdiagError) as raised:
-        analyze(packed)
+        analyze(tmp_path / "logs")
     assert (raised.value.what, raised.value.help) == (
-        f"this is a {kind} archive", "unpack it, and give the files in it"
+        f"this is a {kind} archive", f"unpack it; a whole one called .{kind} is opened"
     )  # fmt: skip
 
 
@@ -277,7 +280,7 @@ def test_a_packed_log_that_was_cut_is_analysed_as_far_as_it_goes(
 def test_a_bomb_is_stopped_and_what_came_before_is_analysed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(content, "BOMB_FLOOR", 1 << 20)
+    monkeypatch.setattr(unpack, "FLOOR", 1 << 20)
     monkeypatch.setattr(content, "BLOCK", 1 << 18)
     bomb = tmp_path / "bomb.log.gz"
     bomb.write_bytes(gzip.compress(LINE.encode() * 3 + bytes(50 << 20)))

@@ -358,7 +358,7 @@ def test_packed_files_that_were_joined_are_one_text(tmp_path: Path, pack: object
 def test_a_bomb_is_stopped_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: object
 ) -> None:
-    monkeypatch.setattr(content, "BOMB_FLOOR", 1 << 20)
+    monkeypatch.setattr(unpack, "FLOOR", 1 << 20)
     path = tmp_path / "x"
     path.write_bytes(pack(b"a log line\n" * (2 << 20)))  # type: ignore[operator]
     file = Source("x", path)

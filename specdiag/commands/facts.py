@@ -14,7 +14,7 @@ from specdiag.errors import NOTHING_READ, SpecdiagError
 def facts(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="Logs, folders, globs, or - for stdin."),
+        typer.Argument(metavar="[PATH]...", help="Logs, folders, archives, globs, or - for stdin."),
     ] = None,
     run: Annotated[
         str | None, typer.Option(metavar="PATTERN", help="Only runs of this name; * is anything.")

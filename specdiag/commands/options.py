@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from specdiag.store import Store
 
 Paths = Annotated[
-    list[str], typer.Argument(metavar="PATH...", help="Logs, folders, globs, or - for stdin.")
+    list[str],
+    typer.Argument(metavar="PATH...", help="Logs, folders, archives, globs, or - for stdin."),
 ]
 Parsers = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more parsers.")]
 Rules = Annotated[list[Path] | None, typer.Option(help="A folder (or file) with more rules.")]
