@@ -185,3 +185,33 @@ def test_the_same_words_of_another_cause(how, tmp_path, diagnose):
     path = tmp_path / "server.log"
     path.write_text(text, encoding="utf-8")
     assert rule not in {one.rule.name for one in diagnose(path).findings}
+
+
+# What was special at the end ---------------------------------------------------------------------
+
+SERVED = """\
+(APIServer pid=71) INFO 07-20 09:10:30 [loggers.py:271] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 141.0 tokens/s, Running: 5 reqs, Waiting: 0 reqs, GPU KV cache usage: 20.0%, Prefix cache hit rate: 0.0%
+(APIServer pid=71) INFO 07-20 09:10:30 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 2.20, Accepted throughput: 77.00 tokens/s, Drafted throughput: 192.00 tokens/s, Accepted: 770 tokens, Drafted: 1920 tokens, Per-position acceptance rate: 0.700, 0.350, 0.150, Avg Draft acceptance rate: 40.1%
+"""
+DUMPED = "Dumping scheduler output for model execution: SchedulerOutput(scheduled_cached_reqs=CachedRequestData(num_computed_tokens=[41000, 43000]), total_num_scheduled_tokens=12)"
+
+
+def test_a_fault_of_vllm_has_the_acceptance_and_the_context_before_it(tmp_path, diagnose):
+    fault = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    text = vllm(DUMPED, fault, ready=True).replace(STARTED, STARTED + SERVED)
+    path = tmp_path / "server.log"
+    path.write_text(text, encoding="utf-8")
+    (first, *_) = [one for one in diagnose(path).findings if one.explained_by is None]
+    assert first.rule.name == "illegal_memory_access"
+    assert "5 running, 42,000 tokens of context, accept length 2.20" in first.message
+
+
+def test_nan_after_a_prompt_out_of_the_cache_says_so(tmp_path, diagnose):
+    prompt = "[2026-03-14 10:20:02 TP0] Prefill batch, #new-seq: 1, #new-token: 210, #cached-token: 8192, token usage: 0.02, #running-req: 2, #queue-req: 0, cuda graph: False, input throughput (token/s): 2000.00\n"
+    nan = "[2026-03-14 10:20:03 TP0] Detected errors during sampling! NaN in the logits.\n"
+    path = tmp_path / "server.log"
+    start = SGLANG.format(algorithm="EAGLE3", width=4, args="") + READY + DECODED
+    path.write_text(start + prompt + nan, encoding="utf-8")
+    (found,) = [one for one in diagnose(path).findings if one.rule.name == "nan_logits"]
+    assert "8,192 tokens of the prompt before the first came from the cache" in found.message
+    assert [one.line for one in found.evidence] == [6, 5]
