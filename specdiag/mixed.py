@@ -45,11 +45,12 @@ KEYS = (
 )  # fmt: skip
 # What a benchmark prints at its end, pasted below the log of the server that it asked.
 PASTED = 4 << 20  # bytes: such a file is short
-_RESULT = b" Benchmark Result ="
+_RESULTS = (b" Benchmark Result =", b"\nAccuracy: ")
 _RESULT_LINE = (
     r"^(?:=+ [A-Z][A-Za-z ]+ Benchmark Result =+|={20,}|-{3,}[A-Z][^=]*[a-z)]-{3,}|"
     r"(?:Mean|Median|P[0-9.]+|Max|Total|Peak|Successful|Failed|Benchmark|Request|Input|Output|"
-    r"Accept\w*|Concurrency|Backend|Traffic|Maximum|Draft\w*)[^:\[\]]*:\s{2,}\S+)\s*$"
+    r"Accept\w*|Concurrency|Backend|Traffic|Maximum|Draft\w*)[^:\[\]]*:\s{2,}\S+|"
+    r"(?:Accuracy|Invalid|Latency|Output throughput|Accept length): +[0-9.]+(?: s| token/s)?)\s*$"
 )
 # Nodes of one server say where they meet.
 _SEVERAL = re.compile(r"""nnodes['"]?[=:] ?(?:[2-9]|[1-9][0-9])""")
@@ -99,11 +100,11 @@ def _below(file: Source, parsers: list[Parser]) -> list[Source]:
     if not file.plain or file.size() > PASTED or file.records:
         return []
     data = b"".join(content.chunks(file, content.BLOCK))
-    if _RESULT not in data:
+    if not any(one in data for one in _RESULTS):
         return []
     lines = _lines(data)
     log = Own(_RESULT_LINE, False, "", others=True)
-    result = Own(_RESULT_LINE, False, "benchmark")
+    result = Own(_RESULT_LINE, False, "")  # of the run above it
     whose = {_whose(_theirs(one, lines), parsers) for one in (log, result)}
     if len(whose) < 2 or None in whose:  # what a benchmark prints above its result is its own
         return []

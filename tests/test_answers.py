@@ -93,3 +93,46 @@ def bound(failed, of, finish="length"):
 )
 def test_requests_with_a_schema_alone_do_not_end(failed, finish, severity, said):
     assert said(bound(failed, 8, finish)).get("grammar_conflict") == severity
+
+
+# Evaluations --------------------------------------------------------------------------------------
+
+HYBRID = "[2026-09-02 08:00:02] Mamba Cache is allocated. max_mamba_cache_size: 200, conv_state size: 0.44GB, ssm_state size: 14.06GB \n"
+EVALUATION = """\
+$ python3 -m sglang.test.few_shot_gsm8k
+Accuracy: {:.3f}
+Invalid: 0.000
+Latency: 20.112 s
+Output throughput: 820.123 token/s
+"""
+
+
+def evaluated(accuracy, algorithm=None, hybrid=True):
+    """A server's log, and what an evaluation said of it below."""
+    start = f"[2026-09-02 08:00:00] server_args=ServerArgs(model_path='org/target', tp_size=1, speculative_algorithm={algorithm!r})\n"
+    spec = "accept len: 2.80, accept rate: 0.60, " if algorithm else ""
+    lines = "".join(
+        f"[2026-09-02 08:01:{nth:02d} TP0] Decode batch, #running-req: 8, #token: {3000 + 40 * nth}, token usage: 0.02, {spec}cuda graph: True, gen throughput (token/s): {700 if algorithm else 250}.00, #queue-req: 0\n"
+        for nth in range(12)
+    )
+    return start + HYBRID * hybrid + lines + EVALUATION.format(accuracy)
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    ("accuracy", "hybrid", "found"),
+    [
+        (0.745, True, ["recurrent_state_corrupted"]),
+        (0.930, True, []),  # of 200 questions
+        (0.745, False, []),
+    ],
+)
+def test_an_evaluation_that_is_worse_with_speculation(
+    accuracy, hybrid, found, together, tmp_path, diagnose
+):
+    logs = [evaluated(accuracy, "NEXTN", hybrid), evaluated(0.955, None, hybrid)]
+    for name, text in [("both", "".join(logs))] if together else zip("ab", logs, strict=True):
+        (tmp_path / f"{name}.log").write_text(text, encoding="utf-8")
+    said = diagnose(tmp_path)
+    assert len(said.runs) == 2
+    assert [one.rule.name for one in said.findings if one.severity == "critical"] == found
