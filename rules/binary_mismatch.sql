@@ -43,10 +43,10 @@ named AS (
 ),
 package AS (
     SELECT run, string_agg(DISTINCT key || ' ' || value, ', ' ORDER BY key || ' ' || value) AS versions,
-        any_value(value) FILTER (key = 'torch') AS torch,
+        any_value(value) FILTER (key IN ('torch', 'PyTorch')) AS torch,
         list_sort(list_distinct(list(nullif(regexp_extract(value, '[+.](cu[0-9]{2,3})', 1), '')) FILTER (value LIKE '%cu%'))) AS suffixes
     FROM config
-    WHERE regexp_matches(key, '^(?:torch|torchvision|sglang|sgl[-_]kernel|sglang-kernel|vllm|flashinfer[-_a-z]*|triton|xgrammar|nvidia-[a-z0-9-]+|cuda-[a-z-]+)$')
+    WHERE regexp_matches(key, '^(?:torch|PyTorch|torchvision|sglang|sgl[-_]kernel|sglang-kernel|vllm|flashinfer[-_a-z]*|triton|xgrammar|nvidia-[a-z0-9-]+|cuda-[a-z-]+)$')
         AND regexp_matches(value, '^[0-9]+\.')
     GROUP BY run
 ),

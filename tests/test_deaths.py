@@ -96,6 +96,12 @@ DEATHS = {
         + vllm("AttributeError: '_OpNamespace' '_C' object has no attribute 'silu_and_mul'"),
         "torch namespace",
     ),
+    "another torch, as the report of the environment says": (
+        "binary_mismatch",
+        sglang("ImportError: /opt/sgl_kernel/common_ops.abi3.so: undefined symbol: _ZN3c106ivalue14ConstantString6createE", ready=False)
+        + "$ python3 -m sglang.check_env\nCUDA available: True\nNVCC: Cuda compilation tools, release 12.4, V12.4.99\nPyTorch: 2.6.0+cu124\nflashinfer_python: 0.2.3+cu121torch2.5\n",
+        "the installed 2.6.0+cu124; the CUDA suffixes of the packages differ (cu121, cu124)",
+    ),
     "an import that fails before the first record, in a container": (
         "module_missing",
         "".join(
