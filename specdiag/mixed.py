@@ -50,6 +50,7 @@ _RESULT_LINE = (
     r"^(?:=+ [A-Z][A-Za-z ]+ Benchmark Result =+|={20,}|-{3,}[A-Z][^=]*[a-z)]-{3,}|"
     r"(?:Mean|Median|P[0-9.]+|Max|Total|Peak|Successful|Failed|Benchmark|Request|Input|Output|"
     r"Accept\w*|Concurrency|Backend|Traffic|Maximum|Draft\w*)[^:\[\]]*:\s{2,}\S+|"
+    r"Per-position acceptance \(%\):|  +Position [0-9]+:\s+[0-9.]+|"
     r"(?:Accuracy|Invalid|Latency|Output throughput|Accept length): +[0-9.]+(?: s| token/s)?)\s*$"
 )
 # Nodes of one server say where they meet.

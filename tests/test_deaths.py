@@ -202,13 +202,25 @@ SERVED = """\
 DUMPED = "Dumping scheduler output for model execution: SchedulerOutput(scheduled_cached_reqs=CachedRequestData(num_computed_tokens=[41000, 43000]), total_num_scheduled_tokens=12)"
 
 
-def test_a_fault_of_vllm_has_the_acceptance_and_the_context_before_it(tmp_path, diagnose):
-    fault = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
-    text = vllm(DUMPED, fault, ready=True).replace(STARTED, STARTED + SERVED)
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        (
+            "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+            "illegal_memory_access",
+        ),
+        ("IndexError: index 17 is out of bounds for dimension 0 with size 16", "speculative_assertion"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_vllm_has_the_acceptance_and_the_context_before_it(
+    fault, rule, tmp_path, diagnose
+):
+    frame = '  File "/app/vllm/v1/spec_decode/eagle.py", line 288, in propose'
+    text = vllm(DUMPED, frame, fault, ready=True).replace(STARTED, STARTED + SERVED)
     path = tmp_path / "server.log"
     path.write_text(text, encoding="utf-8")
     (first, *_) = [one for one in diagnose(path).findings if one.explained_by is None]
-    assert first.rule.name == "illegal_memory_access"
+    assert first.rule.name == rule
     assert "5 running, 42,000 tokens of context, accept length 2.20" in first.message
 
 
