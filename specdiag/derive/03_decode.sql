@@ -91,7 +91,7 @@ neighbour AS (
 ),
 marked AS (
     SELECT n.* EXCLUDE (follows, running_before, line_before, token_s_before, token_s_after, ctx_before) REPLACE (
-        n.complete OR (n.trimmed AND token_s IS NOT NULL) AS complete,
+        n.complete OR (n.trimmed AND token_s IS NOT NULL AND isfinite(tokens_per_s) AND isfinite(coalesce(n.accept_len, 1))) AS complete,
         coalesce(n.accept_len, t.told_len, CASE WHEN NOT n.speculates THEN 1 END) AS commit_len,
         coalesce(f.prefill_line > coalesce(n.line_before, 0), false) AS after_prefill,
         NOT follows OR coalesce(
