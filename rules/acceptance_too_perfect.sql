@@ -67,6 +67,7 @@ summed AS (
 answer AS (
     SELECT run, count(*) AS answers, count(*) FILTER (repetition(text) >= $loop OR (length(text) >= 30 AND len(list_distinct(string_split(text,
         ''))) <= 2)) AS loops,
+        count(*) FILTER (len(list_distinct(string_split(text, ''))) <= 2) AS signs,
         count(DISTINCT text) AS texts, count(DISTINCT coalesce(prompt, prompt_tokens::VARCHAR)) AS prompts,
         arg_max(cite(source, line), coalesce(repetition(text), 0)) AS place
     FROM request WHERE length(text) >= 30 GROUP BY run
@@ -86,7 +87,8 @@ plain AS (  -- the target's own loops
 ),
 witness AS (
     SELECT s.*, d.copies, a.answers, a.loops, a.texts, a.prompts, f.requests, f.cut, n.line AS nan_line,
-        coalesce(a.loops >= 3 AND a.loops >= 0.5 * a.answers, false) AS looping,
+        -- a loop may be the target's own, one sign without end is nobody's answer
+        coalesce(a.loops >= 3 AND (a.loops >= 0.5 * a.answers OR a.signs >= 3), false) AS looping,
         coalesce(a.answers >= 5 AND a.texts <= 2 AND a.prompts >= 3, false) AS identical,
         coalesce(n.line < s.first_line, false) AS after_nan,
         coalesce(p.loops >= 0.5 * a.loops / a.answers AND a.loops > 0, false) AS loops_anyway,

@@ -1,7 +1,7 @@
 -- title    = "A compiled package was built for another torch or CUDA"
 -- severity = "critical"
 -- family   = "startup"
--- needs    = { problem = ["type"], config = [] }
+-- needs    = { problem = ["type"], config = [], event = [] }
 -- why      = "A compiled package (kernels, attention, grammar) fits only the torch and the CUDA that it was built for. The loader says which name it misses; messages that follow (no module, another GPU, reinstall) come from the same cause."
 -- fix      = [
 --   "List what is installed: `pip list | grep -iE 'torch|sgl|flashinfer|vllm|nvidia'`, and `nvidia-smi` for the driver.",
@@ -21,7 +21,15 @@
 -- reports  = ["sgl-project/sglang#5100", "sgl-project/sglang#18203", "sgl-project/sglang#8131", "sgl-project/sglang#30562"]
 -- explains = ["start_failed", "module_missing", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
-WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
+WITH died AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
+-- A compiled part that could not be imported is missed later, by the first who calls it.
+cause AS (
+    FROM died
+    UNION ALL
+    SELECT e.run, e.source, e.line, d.type, e.detail FROM event e JOIN died d USING (run)
+    WHERE e.kind = 'import_failed' AND d.message LIKE '%_OpNamespace%'
+    QUALIFY row_number() OVER (PARTITION BY e.run ORDER BY e.source, e.line) = 1
+),
 named AS (
     SELECT *,
         regexp_extract(message, 'undefined symbol: ?([A-Za-z0-9_$@.]+)', 1) AS symbol,
@@ -35,10 +43,10 @@ named AS (
 ),
 package AS (
     SELECT run, string_agg(DISTINCT key || ' ' || value, ', ' ORDER BY key || ' ' || value) AS versions,
-        any_value(value) FILTER (key = 'torch') AS torch,
+        any_value(value) FILTER (key IN ('torch', 'PyTorch')) AS torch,
         list_sort(list_distinct(list(nullif(regexp_extract(value, '[+.](cu[0-9]{2,3})', 1), '')) FILTER (value LIKE '%cu%'))) AS suffixes
     FROM config
-    WHERE regexp_matches(key, '^(?:torch|torchvision|sglang|sgl[-_]kernel|sglang-kernel|vllm|flashinfer[-_a-z]*|triton|xgrammar|nvidia-[a-z0-9-]+|cuda-[a-z-]+)$')
+    WHERE regexp_matches(key, '^(?:torch|PyTorch|torchvision|sglang|sgl[-_]kernel|sglang-kernel|vllm|flashinfer[-_a-z]*|triton|xgrammar|nvidia-[a-z0-9-]+|cuda-[a-z-]+)$')
         AND regexp_matches(value, '^[0-9]+\.')
     GROUP BY run
 ),

@@ -1,11 +1,11 @@
 -- title    = "Settings that do not work together"
 -- severity = "critical"
 -- family   = "startup"
--- needs    = { problem = ["type"], event = [], config = [] }
+-- needs    = { problem = ["type"], event = [], config = [], decode = [], run = [] }
 -- why      = "Not every attention backend, page size, quantisation or parallel layout supports every speculative algorithm, and much is refused only after the weights are loaded. The message may name a family (EAGLE) for its relatives (EAGLE3, MTP, STANDALONE)."
 -- fix      = [
 --   "Change one setting of the pair that the message names; take the attention backend of target and draft first (--attention-backend, --speculative-draft-attention-backend).",
---   "Start once without the speculative options: if that works, the pair is proven.",
+--   "Start once without the speculative options: if that works, the pair is proven. Where a kernel complains of its input, take the documentation's number of draft tokens.",
 --   "Look the pair up in the support table of the server's documentation for this version; a newer version may allow it.",
 -- ]
 -- formula  = "a message that refuses a pair of settings, or an error of the speculative path right after the start, with such a pair in the arguments"
@@ -26,17 +26,17 @@ WITH death AS (
     WHERE kind = 'life' AND regexp_matches(name, '(?i)sigquit|crashed|kill_process_tree') GROUP BY run
 ),
 cause AS (
-    SELECT p.run, p.source, p.line, p.type, p.message
+    SELECT p.run, p.source, p.line, p.type, p.message, p.frames, p.at_start
     FROM problem p LEFT JOIN death d USING (run)
-    WHERE p.cause AND (p.at_start OR d.line > p.line)  -- a request that was refused kills no server
+    WHERE p.cause AND (p.at_start OR p.killed OR d.line > p.line)  -- a request that was refused kills no server
 ),
 refused AS (
     SELECT * FROM cause
     WHERE type IN ('ValueError', 'AssertionError', 'NotImplementedError', 'RuntimeError', 'Exception', 'TypeError', 'error', 'Value error')
-        AND regexp_matches(message, '(?i)(?:not|n''t)(?: \w+){0,3} support|invalid choice|(?:unknown|invalid|unrecogni[sz]ed) (?:speculative|attention|quanti[sz]|algorithm|backend)|unsupported|only supports?\b|supported only|only supported|support(?:s|ed)? (?:only )?(?:by|for|with|on|in) |not (?:yet |currently )?implemented|not compatible|incompatible|cannot be (?:used|combined|enabled)|can only be used|mutually exclusive|conflicts? with|must be (?:set|disabled|enabled|[0-9]+|one of)|requires? (?:--)?[a-z_-]*(?:backend|page|topk|top_k|attention|quant|overlap|radix|graph|algorithm)|please (?:use|set|disable|enable|specify) ')
-        AND regexp_matches(message, '(?i)backend|attention|page.?size|top.?k\b|quanti[sz]|\bfp8\b|\bfp4\b|nvfp4|\bawq\b|\bgptq\b|specul|\bspec\b|eagle|\bmtp\b|nextn|dflash|dspark|ddtree|treeflash|\bngram\b|standalone|draft|overlap|kv.?cache.?dtype|radix|\blora\b|chunked.prefill|cuda.?graph|hicache|mamba|pipeline.parallel|tensor.parallel|disaggregat|torch.?compile|grammar')
+        AND regexp_matches(message, '(?i)(?:not|n''t)(?: \w+){0,3} support|invalid choice|(?:unknown|invalid|unrecogni[sz]ed) (?:speculative|attention|quanti[sz]|algorithm|backend)|unsupported|only supports?\b|supported only|only supported|support(?:s|ed)? (?:only )?(?:by|for|with|on|in) |not (?:yet |currently )?implemented|not compatible|incompatible|cannot be (?:used|combined|enabled)|can only be used|mutually exclusive|conflicts? with|must be (?:set|disabled|enabled|[0-9]+|one of)|requires? (?:--)?[a-z_-]*(?:backend|page|topk|top_k|attention|quant|overlap|radix|graph|algorithm)|requires? an? (?:dense|unquanti[sz]ed|non-quanti[sz]ed)\b|please (?:use|set|disable|enable|specify) ')
+        AND regexp_matches(message, '(?i)backend|attention|page.?size|top.?k\b|quanti[sz]|\bfp8\b|\bfp4\b|nvfp4|\bawq\b|\bgptq\b|unquanti[sz]ed|lm.?head|specul|\bspec\b|eagle|\bmtp\b|nextn|dflash|dspark|ddtree|treeflash|\bngram\b|standalone|draft|overlap|kv.?cache.?dtype|radix|\blora\b|chunked.prefill|cuda.?graph|hicache|mamba|pipeline.parallel|tensor.parallel|disaggregat|torch.?compile|grammar')
         -- the GPU, a package, memory, an unknown model and a draft that does not fit are other findings
-        AND NOT regexp_matches(message, '(?i)compute capability|\bsm ?_?(?:>=)? ?[0-9]{2,3}|CUDA arch|GPUs?\b|nvcc|ptxas|undefined symbol|out of memory|not enough memory|mem.fraction|pip install|not installed|no module named|requires [a-z0-9_.-]+ ?(?:>=|==)|^Model architectures|Hopper|Blackwell|Ampere|vocab|hidden.?size|shape|state_dict|checkpoint')
+        AND NOT regexp_matches(message, '(?i)compute capability|\bsm ?_?(?:>=)? ?[0-9]{2,3}|CUDA arch|unsupported arch|GPUs?\b|nvcc|ptxas|undefined symbol|out of memory|not enough memory|mem.fraction|pip install|not installed|no module named|requires [a-z0-9_.-]+ ?(?:>=|==)|^Model architectures|Hopper|Blackwell|Ampere|vocab|hidden.?size|shape|state_dict|checkpoint')
 ),
 -- Accepted at start and refused by nobody: these backends have no part that verifies drafts, and
 -- die in the first forward pass with a message about something else.
@@ -53,6 +53,32 @@ blind AS (
         AND NOT regexp_matches(c.message, 'module ''|_OpNamespace|(?i)compute capability|\bsm_?[0-9]{2,3}')
         AND EXISTS (FROM event e WHERE e.run = c.run AND e.kind = 'weights' AND e.line < c.line)
 ),
+-- Nor does a backend, or a runner under pipeline parallelism, whose class lacks what speculation
+-- calls. Whatever has served once has it.
+lacking AS (
+    SELECT c.*, regexp_extract(c.message, '''(\w+)'' object has no attribute', 1) AS class,
+        regexp_extract(c.message, 'has no attribute ''(\w+)''', 1) AS attribute
+    FROM cause c JOIN run r USING (run)
+    WHERE c.type = 'AttributeError' AND r.speculates
+        AND regexp_matches(c.message, '''\w*(?:Backend|Metadata|Builder)\w*'' object has no attribute|object has no attribute ''_?(?:drafter|speculator|draft_worker|draft_model_runner)''')
+        AND c.run NOT IN (SELECT run FROM refused UNION SELECT run FROM blind)
+        AND NOT EXISTS (FROM decode d WHERE d.run = c.run AND d.source = c.source AND d.line < c.line)
+),
+-- A width that a kernel does not take is no mistake in the eyes of the server: the kernel complains
+-- of its input, in the draft's or the verification's first pass.
+narrow AS (
+    SELECT c.*, r.draft_tokens, regexp_extract(c.frames, '[^ ]+$') AS innermost
+    FROM cause c JOIN run r USING (run)
+    WHERE r.speculates AND r.draft_tokens > 0 AND c.type IN ('RuntimeError', 'ValueError', 'AssertionError', 'InternalError', 'CompilationError')
+        AND c.run NOT IN (SELECT run FROM refused UNION SELECT run FROM blind)
+        AND regexp_matches(c.frames, '(?i)(?:draft|eagle|dflash|dspark|ddtree|mtp|nextn|spec)[a-z0-9_]*\.py:|:\w*(?:verify|draft)\w*')
+        AND NOT EXISTS (FROM decode d WHERE d.run = c.run AND d.source = c.source AND d.line < c.line)
+        AND (
+            (r.draft_tokens <= 2 AND regexp_matches(regexp_extract(c.frames, '[^ ]+$'), '(?i)fp4|fp8|quant|marlin|gptq|awq')
+                AND regexp_matches(c.message, '(?i)contiguous|stride|align|divisible|multiple of'))
+            OR (regexp_matches(c.message, '(?i)must be a power of (?:2|two)') AND r.draft_tokens & (r.draft_tokens - 1) <> 0)
+        )
+),
 asked AS (
     SELECT run, string_agg(key || ' ' || value, ', ' ORDER BY key) AS settings
     FROM (
@@ -66,7 +92,7 @@ asked AS (
 )
 SELECT
     run,
-    format('the start died of a combination that this build does not support: {}{}', shortened(message, 200),
+    format('the {} died of a combination that this build does not support: {}{}', CASE WHEN at_start THEN 'start' ELSE 'server' END, shortened(message, 200),
         CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END) AS message,
     settings, type AS exception, shortened(message, 300) AS text,
     [cite(source, line)] AS lines
@@ -78,3 +104,19 @@ SELECT
     settings, type, shortened(message, 300),
     [cite(source, line)]
 FROM blind LEFT JOIN asked USING (run)
+UNION ALL
+SELECT
+    run,
+    format('the first forward pass died because {} has no {}: it has no part for speculative decoding{}', class, attribute,
+        CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END),
+    settings, type, shortened(message, 300),
+    [cite(source, line)]
+FROM lacking LEFT JOIN asked USING (run)
+UNION ALL
+SELECT
+    run,
+    format('{} drafted tokens are a width that {} does not take: {}{}', draft_tokens, innermost, shortened(message, 160),
+        CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END),
+    settings, type, shortened(message, 300),
+    [cite(source, line)]
+FROM narrow LEFT JOIN asked USING (run)

@@ -21,7 +21,7 @@
 -- explains = ["start_failed", "kernel_missing_for_gpu", "graph_capture_failed", "server_died"]
 
 WITH refused AS (
-    SELECT run, source, line, type, message, at_start,
+    SELECT run, source, line, type, message,
         coalesce(nullif(regexp_extract(message, '((?:compute|sm)_[0-9]+[a-z]?)', 1), ''),
                  nullif(regexp_extract(message, '(?:requires \.target|for target) ''?(sm_[0-9]+[a-z]?)', 1), '')) AS architecture,
         CASE WHEN type IN ('nvcc', 'ptxas') THEN type
@@ -31,7 +31,7 @@ WITH refused AS (
 ),
 summed AS (
     SELECT run, arg_min(compiler, (source, line)) AS compiler, arg_min(architecture, (source, line)) AS architecture,
-        arg_min(message, (source, line)) AS text, count(*) AS refusals, bool_or(at_start) AS at_start,
+        arg_min(message, (source, line)) AS text, count(*) AS refusals,
         list(cite(source, line) ORDER BY source, line) AS proof
     FROM refused GROUP BY run
 ),
@@ -49,9 +49,8 @@ toolkit AS (
 )
 SELECT
     run,
-    format('{} refuses the architecture {}: the CUDA toolkit that {} uses is older than the GPU{}{}',
+    format('{} refuses the architecture {}: the CUDA toolkit in use is older than the GPU{}{}',
         compiler, coalesce(architecture, 'of this GPU'),
-        CASE WHEN at_start THEN 'the start' ELSE 'the server' END,
         CASE WHEN w.message ILIKE '%capture%' THEN '. It is reported as a failed graph capture, whose advice about memory is misleading'
              WHEN w.message IS NOT NULL THEN '; the build that stopped is its consequence' ELSE '' END,
         CASE WHEN versions <> '' THEN '. Installed: ' || versions ELSE '' END) AS message,

@@ -24,7 +24,7 @@
 --   { name = "long_requests", cause = "the rank holds the long answers and is never emptied", test = "the same traffic with one token limit for all: the loads are even" },
 -- ]
 -- reports  = ["sgl-project/sglang#6872", "sgl-project/sglang#35898"]
--- params   = { factor = 3.0, requests = 8.0, share = 0.6, windows = 8, window_s = 10.0 }
+-- params   = { factor = 3.0, requests = 8.0, share = 0.6, windows = 8, window_s = 4.0 }
 
 -- A data-parallel rank of SGLang is part of the rank's name, an engine of vLLM is a bare number.
 WITH spoken AS (

@@ -56,7 +56,7 @@ mismatch AS (
     WHERE certain AND (type = 'draft' OR type = 'error loading model'
         OR regexp_matches(frames, '(?i):(?:load_weights?|load_model|weight_loader|\w*weight_loader\w*|get_model|_initialize_model|load_draft\w*|from_pretrained|get_config|__post_init__|_load_\w+|set_embed\w*|init_lm_head\w*)')
         OR (type = 'AttributeError' AND regexp_matches(message, 'object has no attribute'))
-        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json'))
+        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json'))
 ),
 first AS (
     SELECT * FROM mismatch

@@ -1,7 +1,7 @@
 -- title    = "A kernel read or wrote where it may not"
 -- severity = "critical"
 -- family   = "runtime"
--- needs    = { problem = ["type"], decode = [], event = [], config = [] }
+-- needs    = { problem = ["type"], decode = [], acceptance = [], event = [], config = [] }
 -- why      = "A kernel used an address or an index outside of its tensors. The process cannot go on: every later call fails with the same error, and other ranks lose a peer. The error is reported by whichever call comes next, so the frame that the traceback names is not the place unless launches were blocking."
 -- fix      = [
 --   "Start once without CUDA graphs, then without the overlap schedule, then with another attention backend for target and draft, then without speculation: the first change that cures it names the part.",
@@ -46,6 +46,12 @@ healthy AS (
     FROM decode d JOIN first f ON f.run = d.run
     WHERE coalesce(d.time <= f.time, d.source = f.source AND d.line < f.line) AND d.complete GROUP BY d.run
 ),
+-- vLLM tells acceptance on a line of its own, and what it was about to run when it dies.
+counted AS (
+    SELECT a.run, arg_max(a.commit_len, (a.source, a.line)) AS commit_len FROM acceptance a JOIN first f ON f.run = a.run AND f.source = a.source
+    WHERE a.line < f.line AND a.commit_len >= 1 GROUP BY a.run
+),
+dumped AS (SELECT run, arg_min(value, (source, line)) AS ctx_len FROM event WHERE kind = 'dump' AND value > 0 GROUP BY run),
 captured AS (
     SELECT run, list_distinct(flatten(list(list_transform(string_split(detail, ', '), lambda size: TRY_CAST(size AS BIGINT))))) AS sizes
     FROM event WHERE kind IN ('capture_sizes', 'capture_begin') AND regexp_matches(detail, '^[0-9]+(?:, [0-9]+)*$') GROUP BY run
@@ -54,11 +60,11 @@ ranks AS (
     SELECT run, string_agg(DISTINCT rank, ', ' ORDER BY rank) AS ranks, count(DISTINCT rank) AS number FROM fault WHERE rank IS NOT NULL GROUP BY run
 ),
 told AS (
-    SELECT f.*, h.last, a.condition, a.kernel, a.line AS assert_line, a.source AS assert_source, r.ranks, r.number AS ranks_seen,
+    SELECT f.*, {'line': h.last.line, 'source': h.last.source, 'running': h.last.running, 'ctx_len': coalesce(h.last.ctx_len, m.ctx_len), 'accept_len': coalesce(h.last.accept_len, k.commit_len)} AS last, h.last IS NOT NULL AS seen, a.condition, a.kernel, a.line AS assert_line, a.source AS assert_source, r.ranks, r.number AS ranks_seen,
         regexp_matches(f.message, '(?i)device-side assert') OR a.condition IS NOT NULL AS index,
         coalesce(h.last.graph AND NOT list_contains(c.sizes, h.last.running), false) AS padded,
         nullif(regexp_extract(f.frames, '[^ ]+$'), '') AS innermost
-    FROM first f LEFT JOIN healthy h USING (run) LEFT JOIN asserted a USING (run) LEFT JOIN captured c USING (run) LEFT JOIN ranks r USING (run)
+    FROM first f LEFT JOIN healthy h USING (run) LEFT JOIN counted k USING (run) LEFT JOIN dumped m USING (run) LEFT JOIN asserted a USING (run) LEFT JOIN captured c USING (run) LEFT JOIN ranks r USING (run)
 )
 SELECT
     run,
@@ -67,7 +73,7 @@ SELECT
         CASE WHEN index THEN 'an index out of bounds in a kernel' || coalesce(format(' ({}: {})', kernel, condition), coalesce(' (' || condition || ')', ''))
              ELSE '"' || shortened(regexp_replace(message, '^.*CUDA error: ', ''), 100) || '"' END,
         CASE WHEN rank IS NOT NULL THEN ' on ' || rank || CASE WHEN ranks_seen > 1 THEN format(' first ({} ranks report it)', ranks_seen) ELSE '' END ELSE '' END,
-        CASE WHEN last IS NOT NULL THEN format('; last healthy report: {} running{}{}{}', last.running,
+        CASE WHEN seen THEN format('; last healthy report: {} running{}{}{}', last.running,
             CASE WHEN last.ctx_len IS NOT NULL THEN format(', {:,} tokens of context', round(last.ctx_len)::BIGINT) ELSE '' END,
             CASE WHEN last.accept_len IS NOT NULL THEN format(', accept length {:.2f}', last.accept_len) ELSE '' END,
             CASE WHEN padded THEN ', a batch size that has no graph of its own' ELSE '' END) ELSE '' END,
@@ -77,5 +83,5 @@ SELECT
     type AS exception, shortened(message, 300) AS text, rank, ranks, innermost, condition,
     last.running AS running, last.ctx_len AS ctx_len, last.accept_len AS accept_len, padded, times,
     [one for one in [cite(source, line), CASE WHEN assert_line IS NOT NULL THEN cite(assert_source, assert_line) END,
-                     CASE WHEN last IS NOT NULL THEN cite(last.source, last.line) END] if one IS NOT NULL] AS lines
+                     CASE WHEN seen THEN cite(last.source, last.line) END] if one IS NOT NULL] AS lines
 FROM told

@@ -18,16 +18,18 @@
 --   { name = "backend", cause = "the backend that was chosen is for another family of cards", test = "--attention-backend triton for target and draft" },
 -- ]
 -- reports  = ["sgl-project/sglang#24633", "sgl-project/sglang#35080", "sgl-project/sglang#13061"]
--- explains = ["start_failed", "graph_capture_failed", "server_died"]
+-- explains = ["start_failed", "graph_capture_failed", "speculative_assertion", "server_died"]
 
 -- Also at the first request: a kernel is looked for when it is needed.
 WITH cause AS (SELECT run, source, line, type, message, at_start FROM problem WHERE cause),
 named AS (
     SELECT *,
         regexp_extract(message, '(?i)((?:sm_?|compute_|compute capability (?:of )?)[0-9]{1,3}(?:\.[0-9])?[af]?)', 1) AS architecture,
-        regexp_extract(message, '(?i)^(?:Capture cuda graph failed: )?([A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+){0,3}?) (?:failed with|requires?|only supports?|is (?:only |not )?supported|does not support)', 1) AS part
+        coalesce(nullif(regexp_extract(message, '(?i)^(?:Capture cuda graph failed: )?([A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+){0,3}?) (?:failed with|requires?|only supports?|is (?:only |not )?supported|does not support)', 1), ''),
+            nullif(regexp_extract(message, 'in function ''(\w+)''', 1), ''),
+            regexp_extract(message, '(?i)\b(deep_?gemm|flashinfer|flash_?mla|cutlass|flash_?attn)\w*/', 1)) AS part
     FROM cause
-    WHERE regexp_matches(message, 'no kernel image is available|device kernel image is invalid|invalid device function|No supported CUDA architectures found|Arch conditional MMA|not compiled for (?:this|your|the current) (?:GPU|device|arch)|(?i)only supports? (?:Turing|Ampere|Ada|Hopper|Blackwell)|not supported on (?:this|your|the current) (?:GPU|device|hardware)|not supported on (?:arch|CUDA arch|compute capab|Blackwell|Hopper|Ampere|Turing)|only supported (?:on|for) [^.]{0,60}(?:GPU|sm_?[0-9]|Hopper|Blackwell|Ampere)|requires? (?:an? )?(?:NVIDIA )?(?:Turing|Ampere|Ada|Hopper|Blackwell)|requires? GPUs? with (?:sm|compute)|out of resource: shared memory')
+    WHERE regexp_matches(message, 'no kernel image is available|device kernel image is invalid|invalid device function|No supported CUDA architectures found|Arch conditional MMA|not compiled for (?:this|your|the current) (?:GPU|device|arch)|(?i)only supports? (?:Turing|Ampere|Ada|Hopper|Blackwell)|not supported on (?:this|your|the current) (?:GPU|device|hardware)|not supported on (?:arch|CUDA arch|compute capab|Blackwell|Hopper|Ampere|Turing)|only supported (?:on|for) [^.]{0,60}(?:GPU|sm_?[0-9]|Hopper|Blackwell|Ampere)|requires? (?:an? )?(?:NVIDIA )?(?:Turing|Ampere|Ada|Hopper|Blackwell)|requires? GPUs? with (?:sm|compute)|unsupported (?:CUDA |GPU )?arch(?:itecture)?\b|out of resource: shared memory')
         -- "sm_120 is not supported", "requires compute capability >= 8.0", "supports sm75 and above"
         OR (regexp_matches(message, '(?i)\bsm ?_?(?:>=|<=)? ?[0-9]{2,3}|compute_[0-9]{2}|compute capability|device capability|CUDA arch')
             AND regexp_matches(message, '(?i)not (?:yet |currently )?supported|unsupported|requires?|only supports?|supports? only|or (?:higher|above|newer|later)|and (?:higher|above|newer|later)|less than|is not compatible|at least|expected|must be|>=|<'))

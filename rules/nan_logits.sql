@@ -51,6 +51,13 @@ summed AS (
         arg_min(cite(source, line), (source, line), 3) AS places
     FROM said WHERE run NOT IN (FROM dummy) GROUP BY run
 ),
+-- The prompt right before the first of them, where it came out of the cache.
+prompted AS (
+    SELECT m.run, f.cached_tokens, cite(f.source, f.line) AS place
+    FROM summed m ASOF JOIN (SELECT run, source, line, cached_tokens FROM prefill WHERE run IN (SELECT run FROM said)) f
+        ON f.run = m.run AND f.source = m.first_source AND f.line < m.first_line
+    WHERE f.cached_tokens > 0
+),
 accepted AS (
     SELECT s.run, median(d.accept_len) FILTER (d.line < s.first_line) AS before, median(d.accept_len) FILTER (d.line > s.first_line) AS since,
         max(d.ctx_len) FILTER (d.line < s.first_line) AS ctx_len
@@ -71,18 +78,19 @@ died AS (
 )
 SELECT
     s.run,
-    format('NaN in logits or probabilities: {} message{}{}{}{}{}{}', messages, CASE WHEN messages > 1 THEN 's' ELSE '' END,
+    format('NaN in logits or probabilities: {} message{}{}{}{}{}{}{}', messages, CASE WHEN messages > 1 THEN 's' ELSE '' END,
         CASE WHEN passes > 0 THEN format(' of {} forward pass{}', passes, CASE WHEN passes > 1 THEN 'es' ELSE '' END) ELSE '' END,
         CASE WHEN number > 0 THEN format(' from {} rank{} ({})', number, CASE WHEN number > 1 THEN 's' ELSE '' END, ranks) ELSE '' END,
         CASE WHEN h.prompts >= 3 AND h.cached_share >= 0.8 AND u.cached_share < 0.6 THEN
             format('; {:.0f} % of them follow a prompt with cache hits, of all prompts {:.0f} % have some', 100 * h.cached_share, 100 * u.cached_share) ELSE '' END,
+        CASE WHEN w.cached_tokens IS NOT NULL THEN format('; {:,} tokens of the prompt before the first came from the cache', w.cached_tokens) ELSE '' END,
         CASE WHEN a.before IS NOT NULL AND a.since IS NOT NULL AND abs(a.since - a.before) > 0.25 * a.before THEN
             format('; accept length {:.2f} before the first, {:.2f} after it', a.before, a.since) ELSE '' END,
         CASE WHEN d.line IS NOT NULL THEN '; the process died of it' ELSE '' END) AS message,
     list_filter([CASE WHEN h.prompts >= 3 AND h.cached_share >= 0.8 AND u.cached_share < 0.6 THEN 'cache' END,
                  CASE WHEN q.low IS NOT NULL THEN 'precision' END], lambda one: one IS NOT NULL) AS causes,
-    messages, passes, ranks, shortened(text, 200) AS text, h.cached_share, u.cached_share AS cached_share_of_all, a.before AS accept_len_before,
+    messages, passes, ranks, shortened(text, 200) AS text, w.cached_tokens, h.cached_share, u.cached_share AS cached_share_of_all, a.before AS accept_len_before,
     a.since AS accept_len_since, a.ctx_len, q.low AS low_precision,
-    CASE WHEN d.line IS NOT NULL THEN list_append(places, cite(d.source, d.line)) ELSE places END AS lines
-FROM summed s LEFT JOIN hit h USING (run) LEFT JOIN usual u USING (run) LEFT JOIN accepted a USING (run)
+    list_filter(list_concat(places, [w.place, CASE WHEN d.line IS NOT NULL THEN cite(d.source, d.line) END])[:4], lambda one: one IS NOT NULL) AS lines
+FROM summed s LEFT JOIN prompted w USING (run) LEFT JOIN hit h USING (run) LEFT JOIN usual u USING (run) LEFT JOIN accepted a USING (run)
 LEFT JOIN asked q USING (run) LEFT JOIN died d USING (run)

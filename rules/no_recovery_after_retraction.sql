@@ -25,7 +25,7 @@
 -- ]
 -- reports  = ["sgl-project/sglang#26248"]
 -- explains = ["throughput_decays_with_uptime"]
--- params   = { fall = 3.0, before = 10, least_before = 5, after = 10, running = 0.7, seconds = 120.0, back = 0.67, recovered = 0.1 }
+-- params   = { fall = 3.0, before = 10, least_before = 5, after = 10, running = 0.7, seconds = 60.0, back = 0.67, recovered = 0.1 }
 
 -- The first retraction of the run; every rank prints it.
 WITH retraction AS (

@@ -35,7 +35,7 @@ short AS (
         regexp_matches(message, 'DefaultCPUAllocator|Cannot allocate memory') OR type = 'MemoryError' AS host
     FROM cause
     WHERE (type IN ('OutOfMemoryError', 'MemoryError')
-            OR regexp_matches(message, '(?i)out of memory|not enough (?:gpu |device |kv cache |free )?memory|leave no (?:gpu )?memory|no available memory|insufficient (?:gpu |device )?memory|memoryallocation|ALLOC_FAILED|memory capacity is unbalanced|free memory on device|larger than the available KV cache memory|can.t allocate memory|cannot allocate memory'))
+            OR regexp_matches(message, '(?i)out of memory|not enough (?:gpu |device |kv cache |free )?memory|leave no (?:gpu )?memory|no available memory|insufficient (?:gpu |device )?memory|memoryallocation|ALLOC_FAILED|memory capacity is unbalanced|free memory on device|larger than the available KV cache memory|exceeds .{0,24}mamba cache blocks|can.t allocate memory|cannot allocate memory'))
         AND NOT regexp_matches(message, '(?i)prefill out of memory|decode out of memory|nvcc|ptxas')
         AND run NOT IN (SELECT run FROM problem WHERE fatal AND regexp_matches(message, 'Unsupported gpu architecture|is not defined for option'))
 ),
@@ -77,6 +77,7 @@ told AS (
 SELECT
     run,
     CASE
+        WHEN message ILIKE '%mamba cache blocks%' THEN 'the state cache holds fewer requests than the running limit: ' || shortened(message, 200)
         WHEN pool THEN format('the weights leave no room for the KV cache{}: {}',
             CASE WHEN fraction IS NOT NULL THEN ' at memory fraction ' || fraction ELSE '' END, shortened(message, 200))
         WHEN host THEN 'the host ran out of memory during the start: ' || shortened(message, 160)

@@ -25,11 +25,11 @@
 -- explains = ["start_failed", "peer_lost", "illegal_memory_access", "speculative_assertion", "server_died"]
 
 WITH short AS (
-    SELECT *, regexp_matches(message, '(?i)(?:prefill|decode) out of memory') AS pool
+    SELECT *, regexp_matches(message, '(?i)(?:prefill|decode) out of memory|no space left for only one request|after retracting all other') AS pool
     FROM problem
     WHERE NOT at_start
         AND (type IN ('OutOfMemoryError', 'out of memory', 'ErrorOutOfDeviceMemory')
-            OR regexp_matches(message, '(?i)\bout of memory|ALLOC_FAILED|memoryallocation|failed to allocate|ErrorOutOfDeviceMemory|DefaultCPUAllocator: can.t allocate|cannot allocate memory'))
+            OR regexp_matches(message, '(?i)\bout of memory|no space left for only one request|ALLOC_FAILED|memoryallocation|failed to allocate|ErrorOutOfDeviceMemory|DefaultCPUAllocator: can.t allocate|cannot allocate memory'))
         AND NOT regexp_matches(message, '(?i)nvcc|ptxas|shared memory')
 ),
 -- What killed a process before it is the cause.

@@ -24,7 +24,7 @@
 --   { name = "model", cause = "the target loops by itself, which any drafter predicts", test = "the same prompt, greedy, without speculation: the same loop" },
 -- ]
 -- reports  = ["vllm-project/vllm#47087", "vllm-project/vllm#10559", "NVIDIA/TensorRT-LLM#11125"]
--- explains = ["acceptance_too_perfect", "acceptance_collapses_in_episodes", "stop_not_honoured"]
+-- explains = ["acceptance_too_perfect", "acceptance_collapses_in_episodes", "prefix_cache_conflict", "stop_not_honoured"]
 -- params   = { loop = 0.6, garbled = 3, share = 0.15, ratio = 0.25, errors = 3.0, floor = 1.05, ceiling = 0.95, drafts = 50, alone = 5 }
 
 -- One row an answer: is it a loop, is it empty, and what was accepted while it was written?

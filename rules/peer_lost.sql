@@ -80,7 +80,9 @@ SELECT
     CASE WHEN over THEN 'critical' ELSE 'high' END AS severity,
     format('{}{}{}{}{}',
         CASE first.what WHEN 'health' THEN 'the health check failed first' WHEN 'process' THEN 'a process was gone first' WHEN 'transfer' THEN 'transfers between nodes failed' ELSE 'a network error came first' END,
-        CASE WHEN first.time IS NOT NULL THEN strftime(first.time, ' at %H:%M:%S') ELSE '' END,
+        -- torch prints a clock of its own
+        CASE WHEN regexp_matches(first.text, '\[[EWF][0-9]{3,4} [0-9:]{8}') THEN ' at ' || regexp_extract(first.text, '\[[EWF][0-9]{3,4} ([0-9:]{8})', 1)
+             WHEN first.time IS NOT NULL THEN strftime(first.time, ' at %H:%M:%S') ELSE '' END,
         CASE WHEN first.rank IS NOT NULL THEN ' on ' || first.rank ELSE '' END,
         CASE WHEN first.what <> 'health' THEN ': ' || shortened(first.text, 140) ELSE '' END,
         concat(CASE WHEN number > 1 THEN format('; {} ranks report errors ({})', number, ranks) ELSE '' END,

@@ -46,6 +46,7 @@ pinned AS (
 ),
 argument AS (
     SELECT run, arg_max(TRY_CAST(value AS DOUBLE), line) FILTER (key IN ('max_running_requests', 'max_num_seqs')) AS asked,
+        coalesce(bool_or(key = 'max_running_requests' AND value IN ('None', 'null')), false) AS unasked,
         coalesce(arg_max(TRY_CAST(value AS DOUBLE), line) FILTER (key = 'dp_size'), 1) AS ranks
     FROM config GROUP BY run
 ),
@@ -53,9 +54,11 @@ argument AS (
 limits AS (
     SELECT run, kind, "after" AS value, before, cite(source, line) AS place FROM event WHERE kind IN ('running_limit', 'capacity') AND "after" > 0
 ),
+announced AS (SELECT run, max(value) AS limit_announced, arg_max(place, value) AS announcement FROM limits WHERE kind = 'running_limit' GROUP BY run),
 bound AS (
-    SELECT p.*, l.value AS running_limit, l.kind, l.before, l.place, coalesce(a.ranks, 1) AS ranks, a.asked
-    FROM pinned p JOIN limits l USING (run) LEFT JOIN argument a USING (run)
+    SELECT p.*, l.value AS running_limit, l.kind, l.before, l.place, coalesce(a.ranks, 1) AS ranks, a.asked, coalesce(a.unasked, false) AS unasked,
+        CASE WHEN l.kind = 'capacity' AND n.limit_announced > l.value * greatest(1, coalesce(a.ranks, 1)) THEN n.limit_announced END AS limit_announced, n.announcement
+    FROM pinned p JOIN limits l USING (run) LEFT JOIN argument a USING (run) LEFT JOIN announced n USING (run)
     WHERE p.most IN (l.value, floor(l.value / greatest(1, coalesce(a.ranks, 1))))
         AND p.run NOT IN (SELECT run FROM event WHERE kind = 'state_limit')
     QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY p.lines DESC, p.rank, l.kind = 'running_limit' DESC, l.place.line) = 1
@@ -66,11 +69,13 @@ SELECT
     format('running stays at {} on {} of {} decode lines with a queue (up to {} waiting) while the KV pool is {:.0f} % full: {}', most, at_limit, lines, queued_most, 100 * usage,
         CASE WHEN before > running_limit THEN format('the limit was lowered from {:.0f} to {:.0f} at start', before, running_limit)
              WHEN kind = 'running_limit' THEN format('the limit was reset to {:.0f} because of speculation', running_limit)
-             ELSE format('the server came up with a limit of {:.0f}', running_limit) END
+             ELSE format('the server came up with a limit of {:.0f}{}', running_limit, CASE WHEN limit_announced IS NOT NULL THEN format(', although it announced {:.0f}', limit_announced)
+                 WHEN unasked THEN ', which nobody asked for' ELSE '' END) END
         || CASE WHEN most < running_limit AND ranks > 1 THEN format(', {} on each of {:.0f} ranks', most, ranks) ELSE '' END) AS message,
-    CASE WHEN kind = 'capacity' THEN 'low' END AS severity,
+    -- whether somebody chose it is not known
+    CASE WHEN kind = 'capacity' AND NOT unasked AND limit_announced IS NULL THEN 'low' END AS severity,
     [CASE WHEN most < running_limit THEN 'per_rank' WHEN before > running_limit THEN 'sized_after_capture' ELSE 'default_limit' END] AS causes,
     most AS running, running_limit, ranks, usage AS usage_median, queued_first, queued_last, queued_most, at_limit AS lines_at_limit,
-    list_concat([place], proof) AS lines
+    list_concat(CASE WHEN limit_announced IS NOT NULL THEN [announcement, place] ELSE [place] END, proof) AS lines
 FROM bound
 WHERE NOT (kind = 'capacity' AND coalesce(asked IN (most, running_limit), false))

@@ -1,7 +1,7 @@
 -- title    = "The speculative path contradicts itself and dies"
 -- severity = "critical"
 -- family   = "runtime"
--- needs    = { problem = ["type"], decode = [], prefill = [], event = [], run = ["speculates"] }
+-- needs    = { problem = ["type"], decode = [], acceptance = [], prefill = [], event = [], run = ["speculates"] }
 -- why      = "Draft, verification and commit hand each other lists of tokens, slots and hidden states. Where one counts otherwise (a second request, a finished one, a context beyond the draft's limit, a prefill node with another hidden size), a check or a shape fails and the scheduler dies with every request in it."
 -- fix      = [
 --   "Find the pattern: one request or two, the step after a request ends, the context at which it dies, a grammar, a cache hit. The last report and prompt are quoted.",
@@ -48,15 +48,21 @@ healthy AS (
     FROM decode d JOIN spec s ON s.run = d.run
     WHERE coalesce(d.time <= s.time, d.source = s.source AND d.line < s.line) AND d.complete GROUP BY d.run
 ),
+-- vLLM tells acceptance on a line of its own, and what it was about to run when it dies.
+counted AS (
+    SELECT a.run, arg_max(a.commit_len, (a.source, a.line)) AS commit_len FROM acceptance a JOIN spec s ON s.run = a.run AND s.source = a.source
+    WHERE a.line < s.line AND a.commit_len >= 1 GROUP BY a.run
+),
+dumped AS (SELECT run, arg_min(value, (source, line)) AS ctx_len FROM event WHERE kind = 'dump' AND value > 0 GROUP BY run),
 prompt AS (
     SELECT f.run, arg_max(cite(f.source, f.line), f.line) AS place, arg_max({'new': f.new_requests, 'running': f.running, 'cached': f.cached_tokens}, f.line) AS last
     FROM prefill f JOIN spec s ON s.run = f.run AND f.source = s.source AND f.line < s.line GROUP BY f.run
 ),
 told AS (
-    SELECT s.*, h.last, q.place AS prompt_place, q.last AS prompt,
+    SELECT s.*, CASE WHEN h.last IS NOT NULL THEN {'line': h.last.line, 'source': h.last.source, 'running': h.last.running, 'ctx_len': coalesce(h.last.ctx_len, m.ctx_len), 'accept_len': coalesce(h.last.accept_len, k.commit_len)} END AS last, q.place AS prompt_place, q.last AS prompt,
         nullif(regexp_extract(frames, '[^ ]+$'), '') AS innermost,
         coalesce(nullif(array_to_string(regexp_extract_all(frames, '(?i)[a-z0-9_]*(?:eagle|draft|dflash|spec|ngram|mtp)[a-z0-9_]*\.py:\w+')[-1:], ''), ''), NULL) AS spec_frame
-    FROM spec s LEFT JOIN healthy h USING (run) LEFT JOIN prompt q USING (run)
+    FROM spec s LEFT JOIN healthy h USING (run) LEFT JOIN counted k USING (run) LEFT JOIN dumped m USING (run) LEFT JOIN prompt q USING (run)
 )
 SELECT
     run,

@@ -7,6 +7,7 @@ lines print no year, all of them take the records' time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import polars as pl
 
@@ -20,6 +21,9 @@ PATHS = (
     "jsonPayload.time", "jsonPayload.timestamp",
 )  # fmt: skip
 WRAPPER = "^"  # instead of a path: it stands in what is put before the lines
+DAYLESS = "["  # instead of a path: the lines have a clock, but somebody cut the date off
+CLOCK = r"^\[([0-9]{2}:[0-9]{2}:[0-9]{2})([ \].,])"  # as in such lines
+SOME_DAY = "[2000-01-01 ${1}${2}"  # what they read like then
 FALLS = 5  # of so many lines tell that a file has its newest line first
 BESIDE = (
     100  # lines with a time of their own in a table of a block, by which the clocks are compared
@@ -35,10 +39,11 @@ _ZONES = 15 * 60 * 1_000_000  # microseconds that clocks of different zones diff
 
 def of(lines: Sequence[str], parser: Parser, inside: str, wrapper: str) -> str:
     """Where the time is in most of the records or wrappers of a file's first lines, if anywhere."""
-    frame = pl.DataFrame({"text": [line for line in lines if line.strip()]}).head(
-        envelope.LOOKED_AT
-    )
+    whole = pl.DataFrame({"text": [line for line in lines if line.strip()]})
+    frame = whole.head(envelope.LOOKED_AT)
     timed = "(?P<time>" in parser.prefix
+    if not inside and timed and "%Y" in parser.time_format and _dayless(whole, parser, wrapper):
+        return DAYLESS
     paths = PATHS if inside else (WRAPPER,) if wrapper and not timed else ()
     for path in paths:
         found = frame.select(time(path, wrapper)).to_series()
@@ -59,6 +64,22 @@ def time(path: str, wrapper: str = "") -> pl.Expr:
     )
     epoch = since.cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
     return pl.coalesce(epoch, _iso(value))
+
+
+def _dayless(frame: pl.DataFrame, parser: Parser, wrapper: str) -> bool:
+    """Whether a clock without a date is all that lines have, and none of them is after midnight.
+
+    Other programs print such a clock among a server's lines, which have a date.
+    """
+    text = pl.col("text").str.replace(wrapper, "") if wrapper else pl.col("text")
+    clocks = frame.select(text.str.extract(CLOCK, 1)).to_series().drop_nulls()
+    if clocks.len() < FALLS:
+        return False
+    steps = clocks.str.to_time("%H:%M:%S", strict=False).cast(pl.Duration("us")).diff()
+    if int((steps < -timedelta(hours=1)).sum()):
+        return False
+    dated = frame.select(text.str.extract_groups(parser.prefix).struct.field("time"))
+    return not dated.to_series().count()
 
 
 def newest_first(lines: Sequence[str], path: str, wrapper: str) -> bool:

@@ -69,7 +69,7 @@ def begin(
     """Read what is frequent."""
     parsed = Parsed()
     left = raw.split(data, line, wrapper, inside, own, when)
-    outer = left.select("line", "outer") if when else None
+    outer = left.select("line", "outer") if "outer" in left.columns else None
     left = left.drop("outer", strict=False)
     count = left.height
     for event in parser.events:

@@ -43,6 +43,16 @@ KEYS = (
     r"pod_name|podName|k8s\.pod\.name|pod", r"container_name|containerName|container",
     "_SYSTEMD_UNIT|UNIT", "service_name|service|app", "host|hostname|_HOSTNAME|instance",
 )  # fmt: skip
+# What a benchmark prints at its end, pasted below the log of the server that it asked.
+PASTED = 4 << 20  # bytes: such a file is short
+_RESULTS = (b" Benchmark Result =", b"\nAccuracy: ")
+_RESULT_LINE = (
+    r"^(?:=+ [A-Z][A-Za-z ]+ Benchmark Result =+|={20,}|-{3,}[A-Z][^=]*[a-z)]-{3,}|"
+    r"(?:Mean|Median|P[0-9.]+|Max|Total|Peak|Successful|Failed|Benchmark|Request|Input|Output|"
+    r"Accept\w*|Concurrency|Backend|Traffic|Maximum|Draft\w*)[^:\[\]]*:\s{2,}\S+|"
+    r"Per-position acceptance \(%\):|  +Position [0-9]+:\s+[0-9.]+|"
+    r"(?:Accuracy|Invalid|Latency|Output throughput|Accept length): +[0-9.]+(?: s| token/s)?)\s*$"
+)
 # Nodes of one server say where they meet.
 _SEVERAL = re.compile(r"""nnodes['"]?[=:] ?(?:[2-9]|[1-9][0-9])""")
 _MEETING = re.compile(
@@ -83,7 +93,28 @@ def parted(file: Source, parsers: list[Parser]) -> list[Source]:
                         again=nth > 0)
                 for nth, one in enumerate(own)
             ]  # fmt: skip
-    return [file]
+    return _below(quiet, parsers) or [file]
+
+
+def _below(file: Source, parsers: list[Parser]) -> list[Source]:
+    """The log of a server, and the benchmark's result that was pasted into it."""
+    if not file.plain or file.size() > PASTED or file.records:
+        return []
+    data = b"".join(content.chunks(file, content.BLOCK))
+    if not any(one in data for one in _RESULTS):
+        return []
+    lines = _lines(data)
+    log = Own(_RESULT_LINE, False, "", others=True)
+    result = Own(_RESULT_LINE, False, "")  # of the run above it
+    whose = {_whose(_theirs(one, lines), parsers) for one in (log, result)}
+    if len(whose) < 2 or None in whose:  # what a benchmark prints above its result is its own
+        return []
+    return [
+        replace(
+            file, own=replace(one, head=_theirs(one, lines)), notices=[], marks=[], again=nth > 0
+        )
+        for nth, one in enumerate((log, result))
+    ]
 
 
 def _lines(data: bytes) -> list[str]:
@@ -148,8 +179,12 @@ def _servers(
 
 
 def _claimed(data: bytes, parsers: list[Parser]) -> bool:
+    return _whose(data, parsers) is not None
+
+
+def _whose(data: bytes, parsers: list[Parser]) -> str | None:
     form, _ = recognition.look(parsers, data) if data else (None, [])
-    return form is not None and form.parser.format == "lines"
+    return form.parser.name if form is not None and form.parser.format == "lines" else None
 
 
 def _theirs(own: Own, lines: list[str]) -> bytes:

@@ -56,6 +56,8 @@ def split(
         if when == clock.WRAPPER:
             frame = frame.with_columns(outer=text)
         frame = frame.with_columns(text.str.replace(wrapper, ""))
+    if when == clock.DAYLESS:
+        frame = _plain(frame).with_columns(text.str.replace(clock.CLOCK, clock.SOME_DAY))
     return frame
 
 

@@ -143,12 +143,17 @@ def _name(base: str, files: dict[int, File], parts: list[Part]) -> list[tuple[Pa
     for part in others:
         per_source[part.source].append(part)
     free = not lives  # the base name, where no server has it
+    logs = {files[part.source].path for part in servers}
     for source, mine in per_source.items():
         mine = [part for part in mine if not part.empty] or mine
         contradicts = any(p.algorithm and asked and p.algorithm not in asked for p in mine)
         contradicts |= any(p.model and models and p.model not in models for p in mine)
         if len(mine) == 1 and len(lives) <= 1 and not contradicts:
             named.append((mine[0], base))
+            continue
+        if len(mine) == len(lives) and files[source].path in logs:  # each below its own log
+            names = [base, *(f"{base}#{number}" for number in range(2, len(lives) + 1))]
+            named += zip(mine, names, strict=True)
             continue
         stem = base if free else files[source].stem
         free = False

@@ -167,6 +167,7 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     tokens_per_s DOUBLE,     -- output
     accept_len DOUBLE,       -- as the client printed it, often the server's lifetime mean C
     one_is_none BOOLEAN,     -- this client prints 1 where nothing speculates, too
+    accuracy DOUBLE, accuracy_error DOUBLE,  -- share of the questions answered rightly, its standard error if said
     verify_steps BIGINT,     -- of all requests together; of vLLM those with a draft
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
@@ -447,6 +448,11 @@ SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against
 LEFT JOIN hindrance h ON h.run = p.run AND h.against = p.against AND h.what IN ('model', 'hardware')
 WHERE h.run IS NULL
     AND NOT r.speculates AND coalesce(r.algorithm, 'NONE') IN ('NONE', 'AUTOREGRESSIVE', 'PLAIN', 'BASELINE');
+
+CREATE VIEW checked AS       -- what says whether answers are right: their texts, or an evaluation of as many
+SELECT run, source, line FROM request WHERE text IS NOT NULL
+UNION ALL
+SELECT run, source, line FROM (SELECT *, unnest(range(100)) FROM benchmark WHERE accuracy IS NOT NULL);
 
 CREATE VIEW chain AS         -- peers of the same model that are known to verify a chain
 SELECT p.run, p.against FROM peer p JOIN run r ON r.run = p.against

@@ -14,6 +14,8 @@ from specdiag.parser import Parser
 SOME = 200  # lines that an unknown wrapper is learned from
 LONGEST = 120  # characters of it
 PART = 0.25  # of the lines: so many must start as the format's do, once they are out of it
+TRACEBACK = r"Traceback \(most recent call last\)|\s+File \"[^\"]+\", line [0-9]+, in "
+CLOCK = r"\[[0-9]{2}:[0-9]{2}:[0-9]{2}[ \]]"
 _WORD, _SPACE = "[0-9A-Za-z_.-]+", r"\s+"
 _PARTS = re.compile(rf"[0-9A-Za-z][0-9A-Za-z_.-]*|{_SPACE}|.")
 
@@ -31,6 +33,8 @@ def around(parser: Parser, lines: list[str], count: Callable[[Iterable[str]], in
     known = [one for one in parser.wrappers if count([f"^(?:{one})"]) > whole / 2]
     if not starts:
         return known[0] if known else ""
+    # A server that cannot be imported writes no record; of others somebody cut the date off.
+    starts = f"{starts}|{TRACEBACK}|{CLOCK}"
     bare = count([f"^(?:{starts})"])
     if bare > whole * PART and not known:
         return ""

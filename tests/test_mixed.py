@@ -230,3 +230,46 @@ def test_one_server_beside_others_that_are_none_keeps_its_name(what, told):
     }
     server = wrapped("sglang-1  | {}", writers.lines(SGLANG))
     assert list(told(mixed(server, wrapped("other-1   | {}", others[what])))) == ["all"]
+
+
+# A result below a log ------------------------------------------------------------------------------
+
+RESULT = """\
+============ Serving Benchmark Result ============
+Backend:                                 sglang
+Max request concurrency:                 4
+Successful requests:                     40
+Benchmark duration (s):                  22.01
+Total generated tokens:                  20480
+Output token throughput (tok/s):         930.49
+Accept length:                           {}
+---------------Time to First Token----------------
+Mean TTFT (ms):                          80.20
+-----Time per Output Token (excl. 1st token)------
+Mean TPOT (ms):                          4.11
+==================================================
+"""
+
+
+def answered(accept_len):
+    """The log of a server, and what a benchmark said of it, in one paste."""
+    log = "".join(line + "\n" for line in writers.lines(SGLANG))
+    return f"{log}$ python -m sglang.bench_serving\n{RESULT.format(accept_len)}"
+
+
+def test_a_result_that_is_pasted_below_a_log_is_read(tmp_path, diagnose):
+    path = tmp_path / "paste.log"
+    path.write_text(answered("1.00"), encoding="utf-8")
+    found = diagnose(path)
+    assert [one.rule.name for one in found.findings if one.severity in BAD] == ["sources_disagree"]
+    assert not [one for one in found.notices if "not understood" in one.what]
+
+
+def test_a_result_that_says_what_its_log_says_is_no_finding(tmp_path, diagnose):
+    path = tmp_path / "paste.log"
+    path.write_text("".join(line + "\n" for line in writers.lines(SGLANG)), encoding="utf-8")
+    logged = diagnose(path).facts["paste"]["accept_len"]
+    path.write_text(answered(f"{logged:.2f}"), encoding="utf-8")
+    found = diagnose(path)
+    assert [one.rule.name for one in found.findings if one.severity in BAD] == []
+    assert list(found.facts) == ["paste"]

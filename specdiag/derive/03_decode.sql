@@ -4,12 +4,12 @@
 -- rank that no other part of the run has, the neighbours of a report are the rows around it.
 CREATE TABLE raw.lane AS
 WITH seen AS (
-    SELECT source, life, coalesce(rank, '') AS rank_key, accept_len IS NOT NULL AS accepts, number AS nth,
+    SELECT source, life, coalesce(rank, '') AS rank_key, accept_len IS NOT NULL AS accepts, queued IS NULL AS cut, number AS nth,
         source = lag(source) OVER () AND life = lag(life) OVER () AND line <= lag(line) OVER () AS back
     FROM raw.decode
 ),
 part_rank AS (
-    SELECT source, life, rank_key, bool_or(accepts) AS accepts, min(nth) AS first, max(nth) AS last, count(*) AS rows, coalesce(bool_or(back), false) AS back
+    SELECT source, life, rank_key, bool_or(accepts) AS accepts, bool_and(cut) AS cut, min(nth) AS first, max(nth) AS last, count(*) AS rows, coalesce(bool_or(back), false) AS back
     FROM seen GROUP BY source, life, rank_key
 ),
 placed AS (
@@ -17,7 +17,8 @@ placed AS (
     FROM part_rank r JOIN part p ON p.source = r.source AND p.life = r.life AND p.arm = ''
 )
 SELECT l.run, place, source, life, s.speculates, s.steps_each,
-    bool_and(ranks = 1 AND parts = 1 AND NOT back AND last - first + 1 = rows) AS plain
+    bool_and(ranks = 1 AND parts = 1 AND NOT back AND last - first + 1 = rows) AS plain,
+    bool_and(cut) AND sum(rows) >= 3 AS trimmed  -- by whoever pasted them: all lines lack their end, so none is torn
 FROM placed l JOIN (
     SELECT p.run, bool_or(p.accepts) OR any_value(coalesce(a.algorithm, 'NONE')) <> 'NONE' AS speculates, any_value(coalesce(a.log_interval, 40)) AS steps_each
     FROM placed p JOIN asked a ON a.run = p.run GROUP BY p.run
@@ -71,7 +72,7 @@ in_order AS (  -- without a partition and a join below it, a window is computed 
     FROM timed WHERE number BETWEEN $first - 1 AND $end
 ),
 neighbour AS (
-    SELECT l.run, l.speculates, l.steps_each, d.* EXCLUDE (goes_on) REPLACE (
+    SELECT l.run, l.speculates, l.steps_each, l.trimmed, d.* EXCLUDE (goes_on) REPLACE (
         CASE WHEN follows THEN token_s_before END AS token_s_before, CASE WHEN goes_on THEN token_s_after END AS token_s_after,
         CASE WHEN follows THEN ctx_before END AS ctx_before, CASE WHEN follows THEN running_before END AS running_before,
         CASE WHEN follows THEN line_before END AS line_before
@@ -79,7 +80,7 @@ neighbour AS (
     FROM in_order d JOIN raw.lane l ON l.source = d.source AND l.life = d.life AND l.plain
     WHERE number >= $first AND number < $end
     UNION ALL BY NAME
-    SELECT l.run, l.speculates, l.steps_each, d.*,
+    SELECT l.run, l.speculates, l.steps_each, l.trimmed, d.*,
         row_number() OVER w > 1 AS follows,
         lag(token_s) OVER w AS token_s_before, lead(token_s) OVER w AS token_s_after,
         lag(ctx_len) OVER w AS ctx_before, lag(running) OVER w AS running_before,
@@ -90,6 +91,7 @@ neighbour AS (
 ),
 marked AS (
     SELECT n.* EXCLUDE (follows, running_before, line_before, token_s_before, token_s_after, ctx_before) REPLACE (
+        n.complete OR (n.trimmed AND token_s IS NOT NULL AND isfinite(tokens_per_s) AND isfinite(coalesce(n.accept_len, 1))) AS complete,
         coalesce(n.accept_len, t.told_len, CASE WHEN NOT n.speculates THEN 1 END) AS commit_len,
         coalesce(f.prefill_line > coalesce(n.line_before, 0), false) AS after_prefill,
         NOT follows OR coalesce(
@@ -107,7 +109,7 @@ marked AS (
 )
 SELECT COLUMNS(lambda name: name NOT IN getvariable('computed_decode_columns'))
 FROM (
-    SELECT * EXCLUDE (number, life, speculates, steps_each, token_s, same_batch) REPLACE (
+    SELECT * EXCLUDE (number, life, speculates, steps_each, trimmed, token_s, same_batch) REPLACE (
         running * steps_each AS steps,
         complete AND token_s IS NOT NULL AND NOT idle AS usable,
         complete AND token_s IS NOT NULL AND NOT idle AND NOT after_prefill AND same_batch AS steady

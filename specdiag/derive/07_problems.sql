@@ -25,7 +25,7 @@ spoken AS (
     SELECT d.source, line, time, 'prefill', rank FROM prefill d SEMI JOIN around a ON a.source = d.source AND a.bucket = d.line // 64
 ),
 clock AS (SELECT source, line, time FROM spoken WHERE time IS NOT NULL),
-record AS (SELECT source, line, kind, rank FROM spoken WHERE kind NOT IN ('frame', 'stack', 'nan', 'device_assert', 'life')),
+record AS (SELECT source, line, kind, rank FROM spoken WHERE kind NOT IN ('frame', 'stack', 'nan', 'device_assert', 'dump', 'life')),
 opened AS (
     SELECT c.source, c.line, CASE WHEN r.kind = 'crash' AND r.line >= c.line - 500 THEN r.line END AS opened, r.rank
     FROM cited c ASOF LEFT JOIN record r ON r.source = c.source AND r.line <= c.line

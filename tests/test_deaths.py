@@ -1,0 +1,235 @@
+"""What a server died of, as people paste it: the finding that explains all others."""
+
+from __future__ import annotations
+
+import pytest
+
+SGLANG = """\
+[2026-03-14 10:19:40] server_args=ServerArgs(model_path='a/target', attention_backend='fa3', {args}speculative_algorithm='{algorithm}', speculative_draft_model_path='a/draft', speculative_num_draft_tokens={width})
+[2026-03-14 10:19:50 TP0] Load weight end. elapsed=8.00 s, type=LlamaForCausalLM, avail mem=60.00 GB, mem usage=15.00 GB.
+"""
+READY = "[2026-03-14 10:20:00] The server is fired up and ready to roll!\n"
+DECODED = "[2026-03-14 10:20:01 TP0] Decode batch, #running-req: 6, #token: 1920, token usage: 0.94, accept len: 2.10, accept rate: 0.37, cuda graph: True, gen throughput (token/s): 900.00, #queue-req: 5\n"
+CRASHED = "[2026-03-14 10:20:02 TP{rank}] Scheduler hit an exception: Traceback (most recent call last):\n"
+FRAME = '  File "/app/sglang/srt/{place}.py", line 12, in {function}\n'
+ENDED = "[2026-03-14 10:20:03] Received sigquit from a child process. It usually means the child failed.\n"
+INIT, LOOP = ("managers/scheduler", "__init__"), ("managers/scheduler", "event_loop_overlap")
+VERIFY = ("speculative/eagle_worker", "verify")
+CAPTURE = [("speculative/dflash_worker", "init_cuda_graphs"), ("model_executor/cuda_graph_runner", "capture")]  # fmt: skip
+
+VLLM = """\
+(APIServer pid=71) INFO 07-20 09:10:01 [utils.py:233] non-default args: {'model': 'a/target', 'speculative_config': {'method': 'eagle3', 'model': 'a/draft', 'num_speculative_tokens': 3}}
+(EngineCore pid=90) INFO 07-20 09:10:20 [core.py:133] Initializing a V1 LLM engine (v0.31.1) with config: model='a/target'
+"""
+STARTED = "(APIServer pid=71) INFO:     Application startup complete.\n"
+FAILED = "(EngineCore pid=90) ERROR 07-20 09:10:40 [core.py:1102] "
+GIVEN_UP = "(APIServer pid=71) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+
+BUILD = """\
+[  1%] Linking CXX shared library ../../bin/libggml-base.so
+[  2%] Building CUDA object ggml/src/ggml-cuda/CMakeFiles/ggml-cuda.dir/acc.cu.o
+nvcc fatal   : Unsupported gpu architecture 'compute_120a'
+gmake[2]: *** [ggml/src/ggml-cuda/CMakeFiles/ggml-cuda.dir/build.make:188: acc.cu.o] Error 1
+gmake: *** [Makefile:146: all] Error 2
+u@h:~/llama.cpp$ nvcc --version
+Cuda compilation tools, release 12.0, V12.0.140
+"""
+
+
+def sglang(message, frames=(), *, ready=True, decoded=False, algorithm="EAGLE3", width=4, args=""):
+    """A log in which two ranks die of the same."""
+    frames = [INIT, *frames] if not ready else [LOOP, *frames]
+    trace = "".join(FRAME.format(place=place, function=name) for place, name in frames)
+    died = "".join(CRASHED.format(rank=rank) + trace + message + "\n\n" for rank in (0, 1))
+    start = SGLANG.format(algorithm=algorithm, width=width, args=args)
+    return start + READY * ready + DECODED * decoded + died + ENDED
+
+
+def vllm(*messages, ready=False):
+    """A log of which the engine's part is told line by line."""
+    how = "encountered a fatal error" if ready else "failed to start"
+    lines = [f"EngineCore {how}.", "Traceback (most recent call last):", *messages]
+    return VLLM + STARTED * ready + "".join(f"{FAILED}{line}\n" for line in lines) + GIVEN_UP
+
+
+DEATHS = {
+    "a leak whose figures stand on its own line": (
+        "pool_leak",
+        sglang(
+            "ValueError: token_to_kv_pool_allocator memory leak detected! self.max_total_num_tokens=270331, available_size=644, evictable_size=269628, protected_size=0",
+            [("managers/scheduler_runtime_checker_mixin", "self_check_during_idle")],
+        ),
+        "59 are lost",
+    ),
+    "a pool that one request fills": (
+        "out_of_memory_serving",
+        sglang(
+            "AssertionError: No space left for only one request, self.token_to_kv_pool_allocator.available_size()=0",
+            [("managers/schedule_batch", "retract_decode")], decoded=True,
+        ),
+        "no free slots",
+    ),
+    "fewer state blocks than requests": (
+        "out_of_memory_at_start",
+        vllm("ValueError: max_num_seqs (256) exceeds the number of available Mamba cache blocks (161)."),
+        "running limit",
+    ),
+    "a kernel library that does not know the architecture": (
+        "kernel_missing_for_gpu",
+        sglang("RuntimeError: Assertion error (/deepgemm/csrc/apis/attention.hpp:219): Unsupported architecture", [VERIFY]),
+        "deepgemm has no kernel",
+    ),
+    "a runner of another library": (
+        "kernel_missing_for_gpu",
+        sglang("tvm.error.InternalError: Error in function 'TllmGenFmhaRunner' at /flashinfer/fmhaRunner.cuh:37: Unsupported architecture", [VERIFY]),
+        "TllmGenFmhaRunner has no kernel",
+    ),
+    "a compiler of vLLM": (
+        "compiler_too_old",
+        vllm("RuntimeError: Ninja build failed. Ninja output:", "nvcc fatal   : Unsupported gpu architecture 'compute_100a'", "ninja: build stopped: subcommand failed."),
+        "compute_100a",
+    ),
+    "the build of llama.cpp": ("compiler_too_old", BUILD, "Installed: cuda-nvcc 12.0"),
+    "a part that could not be imported and is missed later": (
+        "binary_mismatch",
+        "WARNING 06-13 11:42:20 _custom_ops.py:11] Failed to import from vllm._C with ImportError('/opt/vllm/_C.abi3.so: undefined symbol: _ZN5torch7LibraryC1ENS0_4KindE')\n"
+        + vllm("AttributeError: '_OpNamespace' '_C' object has no attribute 'silu_and_mul'"),
+        "torch namespace",
+    ),
+    "another torch, as the report of the environment says": (
+        "binary_mismatch",
+        sglang("ImportError: /opt/sgl_kernel/common_ops.abi3.so: undefined symbol: _ZN3c106ivalue14ConstantString6createE", ready=False)
+        + "$ python3 -m sglang.check_env\nCUDA available: True\nNVCC: Cuda compilation tools, release 12.4, V12.4.99\nPyTorch: 2.6.0+cu124\nflashinfer_python: 0.2.3+cu121torch2.5\n",
+        "the installed 2.6.0+cu124; the CUDA suffixes of the packages differ (cu121, cu124)",
+    ),
+    "an import that fails before the first record, in a container": (
+        "module_missing",
+        "".join(
+            f"llm-1  | {line}\n" for line in (
+                "Traceback (most recent call last):",
+                '  File "/app/sglang/launch_server.py", line 6, in <module>',
+                "    from sglang.srt.server import launch_server",
+                '  File "/app/sglang/srt/constrained/xgrammar_backend.py", line 22, in <module>',
+                "    from xgrammar import (",
+                "ImportError: cannot import name 'CachedGrammarCompiler' from 'xgrammar' (/app/xgrammar/__init__.py)",
+            )
+        ) + "llm-1 exited with code 1\n",
+        "CachedGrammarCompiler",
+    ),
+    "a drafter's configuration": (
+        "draft_does_not_match",
+        sglang("ValueError: the DFLASH draft config has no target_layer_ids", [("speculative/dflash_worker", "__init__")], ready=False, algorithm="DFLASH"),
+        "a/draft",
+    ),
+    "a quantised head": (
+        "combination_unsupported",
+        sglang("RuntimeError: DFlash2 selector requires a dense FP16/BF16/FP32 target lm_head.", [("models/dflash2", "select_candidates")], algorithm="DFLASH", args="quantization='modelopt_fp4', "),
+        "quantization modelopt_fp4",
+    ),
+    "a backend without a part for verification": (
+        "combination_unsupported",
+        sglang("AttributeError: 'FlashMLABackend' object has no attribute 'init_forward_metadata_target_verify'", [VERIFY]),
+        "FlashMLABackend",
+    ),
+    "a pipeline stage without the drafter": (
+        "combination_unsupported",
+        vllm("AttributeError: 'GPUModelRunner' object has no attribute 'drafter'", ready=True),
+        "drafter",
+    ),
+    "a width that is no power of two": (
+        "combination_unsupported",
+        sglang("ValueError: arange's range must be a power of 2", [VERIFY], width=3),
+        "3 drafted tokens",
+    ),
+    "a width that the quantisation blames on its input": (
+        "combination_unsupported",
+        sglang("RuntimeError: Check failed: (input.IsContiguous()) is false: input must be contiguous", [*CAPTURE, ("layers/quantization/fp4_utils", "quantize")], ready=False, algorithm="DFLASH", width=2),
+        "2 drafted tokens",
+    ),
+    "an engine that refuses drafts": (
+        "combination_unsupported",
+        vllm("NotImplementedError: FlashMLA with fp8 KV cache does not support speculative decoding (query length 4)", ready=True),
+        "FlashMLA",
+    ),
+}  # fmt: skip
+# The same words, and another cause: the rule that they must not lead to.
+OTHERS = {
+    "a width that served before": (
+        "combination_unsupported",
+        sglang("ValueError: arange's range must be a power of 2", [VERIFY], width=3, decoded=True),
+    ),
+    "a usual width": (
+        "combination_unsupported",
+        sglang("RuntimeError: input must be contiguous", [*CAPTURE, ("layers/quantization/fp4_utils", "quantize")], ready=False, algorithm="DFLASH", width=8),
+    ),
+    "an attribute that was there at first": (
+        "combination_unsupported",
+        sglang("AttributeError: 'FlashMLABackend' object has no attribute 'forward_metadata'", [VERIFY], decoded=True),
+    ),
+    "an import that failed for nobody": (
+        "binary_mismatch",
+        "WARNING 06-13 11:42:20 _custom_ops.py:11] Failed to import from vllm._C with ImportError('/opt/vllm/_C.abi3.so: undefined symbol: _ZN5torch7LibraryC1ENS0_4KindE')\n"
+        + vllm("ValueError: the model's length is too long"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_one_finding_explains_the_death(how, tmp_path, diagnose):
+    rule, text, figure = DEATHS[how]
+    path = tmp_path / "server.log"
+    path.write_text(text, encoding="utf-8")
+    found = diagnose(path).findings
+    first = [one for one in found if one.explained_by is None]
+    assert [(one.rule.name, one.severity) for one in first] == [(rule, "critical")]
+    assert figure in first[0].message
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_the_same_words_of_another_cause(how, tmp_path, diagnose):
+    rule, text = OTHERS[how]
+    path = tmp_path / "server.log"
+    path.write_text(text, encoding="utf-8")
+    assert rule not in {one.rule.name for one in diagnose(path).findings}
+
+
+# What was special at the end ---------------------------------------------------------------------
+
+SERVED = """\
+(APIServer pid=71) INFO 07-20 09:10:30 [loggers.py:271] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 141.0 tokens/s, Running: 5 reqs, Waiting: 0 reqs, GPU KV cache usage: 20.0%, Prefix cache hit rate: 0.0%
+(APIServer pid=71) INFO 07-20 09:10:30 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 2.20, Accepted throughput: 77.00 tokens/s, Drafted throughput: 192.00 tokens/s, Accepted: 770 tokens, Drafted: 1920 tokens, Per-position acceptance rate: 0.700, 0.350, 0.150, Avg Draft acceptance rate: 40.1%
+"""
+DUMPED = "Dumping scheduler output for model execution: SchedulerOutput(scheduled_cached_reqs=CachedRequestData(num_computed_tokens=[41000, 43000]), total_num_scheduled_tokens=12)"
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        (
+            "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+            "illegal_memory_access",
+        ),
+        ("IndexError: index 17 is out of bounds for dimension 0 with size 16", "speculative_assertion"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_vllm_has_the_acceptance_and_the_context_before_it(
+    fault, rule, tmp_path, diagnose
+):
+    frame = '  File "/app/vllm/v1/spec_decode/eagle.py", line 288, in propose'
+    text = vllm(DUMPED, frame, fault, ready=True).replace(STARTED, STARTED + SERVED)
+    path = tmp_path / "server.log"
+    path.write_text(text, encoding="utf-8")
+    (first, *_) = [one for one in diagnose(path).findings if one.explained_by is None]
+    assert first.rule.name == rule
+    assert "5 running, 42,000 tokens of context, accept length 2.20" in first.message
+
+
+def test_nan_after_a_prompt_out_of_the_cache_says_so(tmp_path, diagnose):
+    prompt = "[2026-03-14 10:20:02 TP0] Prefill batch, #new-seq: 1, #new-token: 210, #cached-token: 8192, token usage: 0.02, #running-req: 2, #queue-req: 0, cuda graph: False, input throughput (token/s): 2000.00\n"
+    nan = "[2026-03-14 10:20:03 TP0] Detected errors during sampling! NaN in the logits.\n"
+    path = tmp_path / "server.log"
+    start = SGLANG.format(algorithm="EAGLE3", width=4, args="") + READY + DECODED
+    path.write_text(start + prompt + nan, encoding="utf-8")
+    (found,) = [one for one in diagnose(path).findings if one.rule.name == "nan_logits"]
+    assert "8,192 tokens of the prompt before the first came from the cache" in found.message
+    assert [one.line for one in found.evidence] == [6, 5]
