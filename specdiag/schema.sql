@@ -168,6 +168,7 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     accept_len DOUBLE,       -- as the client printed it, often the server's lifetime mean C
     one_is_none BOOLEAN,     -- this client prints 1 where nothing speculates, too
     verify_steps BIGINT,     -- of all requests together; of vLLM those with a draft
+    positions DOUBLE[],      -- share of those steps that accept at least k drafts, k = 1, 2, ...
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
