@@ -1,7 +1,7 @@
 -- title    = "Acceptance is low from the first window on"
 -- severity = "high"
 -- family   = "acceptance"
--- needs    = { commit_mean = ["commit_len"], rival = [], difference = [], run = [], acceptance = [], request = [], event = [], decode = [] }
+-- needs    = { commit_mean = ["commit_len"], rival = [], difference = [], run = [], acceptance = [], request = [], event = [], decode = [], config = [] }
 -- applies  = "speculates AND served"
 -- enable   = "keep the decode lines or the response records of at least 200 steps"
 -- why      = "A drafter that works elsewhere and is accepted less here from its first line on, at every length, is fed something else or computes something else here. Hard text gives the same figure: only the same prompts, or the positions, tell the two apart."
@@ -37,7 +37,10 @@ WITH told AS (
     FROM difference GROUP BY run, against
 ),
 heat AS (SELECT run, avg(temperature) AS temperature FROM request WHERE temperature IS NOT NULL GROUP BY run),
-sound AS (SELECT * FROM run WHERE speculates AND run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))),
+-- dummy weights agree on nothing
+sound AS (
+    SELECT * FROM run WHERE speculates AND run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive') UNION SELECT run FROM config WHERE key = 'load_format' AND value ILIKE 'dummy')
+),
 compared AS (
     SELECT r.run, r.against,
         format('commit length is {:.2f} from the first third on ({:.2f}), {:.2f} with the same drafter elsewhere ({:.0f} % lower, {:.1f} standard errors){}{}',

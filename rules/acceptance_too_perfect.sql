@@ -29,6 +29,7 @@
 
 WITH simulated AS (
     SELECT run FROM event WHERE kind = 'simulated'
+    UNION SELECT run FROM config WHERE key = 'load_format' AND value ILIKE 'dummy'
     UNION SELECT run FROM config WHERE key ILIKE '%simulate%acc%' AND value NOT IN ('None', '0', '-1', 'False', '')
 ),
 -- k: how many drafts a step can accept.

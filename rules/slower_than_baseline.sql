@@ -23,15 +23,16 @@
 --   { name = "acceptance", cause = "too few drafts are accepted", test = "predictable text: C rises above break-even" },
 -- ]
 -- reports  = ["sgl-project/sglang#29244", "vllm-project/vllm#39680", "vllm-project/vllm#44697", "z-lab/dflash#30"]
--- params   = { margin = 0.05, lines = 5, requests = 3, tokens = 32, alike = 2.0 }
+-- params   = { margin = 0.05, lines = 5, short = 1000, requests = 3, tokens = 32, alike = 2.0 }
 
 -- Decode lines are compared in cells of the same number of running requests and about the same
--- context, which both make a step dearer; each cell weighs as much as its thinner side. Benchmarks
+-- context, which both make a step dearer (some hundred tokens more or less do not); each cell weighs
+-- as much as its thinner side. Benchmarks
 -- are compared where they sent the same work: by throughput, or by the time of a token where the
 -- client's own pace sets the throughput.
 WITH spec AS (SELECT run FROM run WHERE speculates),
 cell AS (
-    SELECT run, running, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, count(*) AS rows,
+    SELECT run, running, coalesce(round(ln(CASE WHEN ctx_len > 0 THEN greatest(ctx_len, $short) END) / ln(1.5)), 0) AS length, count(*) AS rows,
         median(tokens_per_s) AS tokens_per_s, median(commit_len) AS commit_len,
         median(running * 1000 / tokens_per_s * coalesce(commit_len, 1)) AS step_ms,
         coalesce(var_samp(ln(tokens_per_s)), 0.02) / count(*) AS variance,

@@ -512,6 +512,8 @@ volume AS (
 growth AS (  -- steady decode lines: the same batch from the line before to this one, and no prompt
     SELECT d.run, d.source, d.line, d.steady, d.commit_len, r.log_interval * d.running * d.commit_len AS committed, d.tokens - lag(d.tokens) OVER w AS grown, drawn('decode', d.line, h.every) AS drawn
     FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates AND r.page_size = 1 JOIN share h ON h.run = d.run
+    -- a node that only decodes gets its requests from others: none of its lines says when
+    WHERE d.run NOT IN (SELECT run FROM config WHERE key = 'disaggregation_mode' AND value ILIKE 'decode')
     WINDOW w AS (PARTITION BY d.run, d.rank ORDER BY d.source, d.line)
 ),
 context AS (  -- a ratio that scatters is no witness: prompts are shared, slots come in pages
