@@ -1,7 +1,7 @@
 -- title    = "Acceptance decays with context"
 -- severity = "medium"
 -- family   = "acceptance"
--- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], prefill = [], event = [], run = [] }
+-- needs    = { commit_sample = ["commit_len", "ctx_len"], decode = [], step = [], acceptance = [], prefill = [], event = [], run = [] }
 -- enough   = 15
 -- applies  = "speculates AND served"
 -- enable   = "run longer contexts, or log more often (--decode-log-interval)"
@@ -25,10 +25,11 @@
 --   { name = "draft_cache", cause = "the drafter loses rows of its own context as a request goes on", test = "a step trace of one request: draft_context_wrong names the first step" },
 -- ]
 -- reports  = ["sgl-project/sglang#30763", "vllm-project/vllm#47602"]
--- params   = { drop = 0.25, range = 3.0, per_bin = 5, chance = 2.6, order = 0.4, floor = 1.01, alive = 1.5, beyond = 10, steps = 1000 }
+-- params   = { drop = 0.25, range = 3.0, per_bin = 5, per_window = 3, chance = 2.6, order = 0.4, floor = 1.01, alive = 1.5, beyond = 10, steps = 1000 }
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines or steps. They scatter, so
--- the fall must also be several standard errors. Lines of another batch size are left out.
+-- the fall must also be several standard errors. Lines of another batch size are left out. A window or
+-- a request counts hundreds of steps: fewer of them will do.
 WITH size AS (
     SELECT run, kind, coalesce(running, 1) AS running, count(*) AS rows, min(line) AS line, min(ctx_len) AS low, max(ctx_len) AS high
     FROM commit_sample WHERE kind IN ('decode', 'acceptance', 'step') AND ctx_len > 0 GROUP BY ALL
@@ -42,7 +43,7 @@ trend AS (
         avg(s.commit_len) AS mean, stddev_samp(s.commit_len) / sqrt(count(*)) AS error
     FROM commit_sample s JOIN usual u ON u.run = s.run AND u.kind = s.kind AND coalesce(s.running, 1) = u.running
     WHERE s.ctx_len > 0 AND u.high >= $range * u.low
-    GROUP BY s.run, s.kind, bin HAVING count(*) >= $per_bin
+    GROUP BY s.run, s.kind, bin HAVING count(*) >= CASE s.kind WHEN 'acceptance' THEN $per_window ELSE $per_bin END
 ),
 fallen AS (
     SELECT run, kind, any_value(u.running) AS running, any_value(u.low) AS low, any_value(u.high) AS high, count(*) AS bins
@@ -60,6 +61,9 @@ sample AS (
 -- Each text has an acceptance of its own: three texts at three lengths fall in order by chance.
 -- So either many texts fall in order, or one text does that grew long. A text is a request, or a
 -- stretch of decode lines with no prompt in it. The order (Kendall's tau) must be more than chance.
+told_of_requests AS (  -- llama.cpp: each row is a request, and so a text
+    SELECT run, source, line FROM acceptance WHERE requests = 1 AND accepted_tokens IS NOT NULL
+),
 told AS (  -- every row, also those too rough for a mean: a prompt may stand before one of them
     SELECT run, 'decode' AS kind, source, line, coalesce(rank, '') AS rank, '' AS request, ctx_len, coalesce(after_prefill, false) AS fresh FROM decode
     WHERE run IN (SELECT run FROM fallen WHERE kind = 'decode')
@@ -67,7 +71,8 @@ told AS (  -- every row, also those too rough for a mean: a prompt may stand bef
     SELECT run, 'step', source, line, '', coalesce(request, ''), ctx_len, false FROM step
     WHERE run IN (SELECT run FROM fallen WHERE kind = 'step')
     UNION ALL
-    SELECT run, kind, source, line, '', '', ctx_len, false FROM sample WHERE kind = 'acceptance'
+    SELECT run, kind, source, line, '', '', ctx_len, (source, line) IN (SELECT (source, line) FROM told_of_requests)
+    FROM sample WHERE kind = 'acceptance'
 ),
 series AS (
     SELECT *, row_number() OVER () AS series FROM (SELECT DISTINCT run, kind, rank, request FROM told)
@@ -94,11 +99,12 @@ whole AS (
 ),
 -- Stretches of a busy server share most of their requests with the one before, and so their context
 -- and their acceptance: two slow walks agree for long. They count as many times less as there are
--- requests that stay, and where they are many also by what they remember (Bartlett).
+-- requests that stay, and where they are many also by what they remember (Bartlett). Rows of one request
+-- each share none.
 memory AS (
     SELECT w.run, w.kind, 'texts' AS across,
         greatest(1, any_value(u.running) * count(*) / nullif(any_value(p.requests), 0),
-            CASE WHEN count(*) >= 20 THEN (1 + any_value(kept)) / (1 - any_value(kept)) END) AS fewer
+            CASE WHEN count(*) >= 20 AND NOT (w.kind = 'acceptance' AND w.run IN (SELECT run FROM told_of_requests)) THEN (1 + any_value(kept)) / (1 - any_value(kept)) END) AS fewer
     FROM (
         SELECT run, kind, least(0.99, greatest(0, coalesce(corr(ln(ctx_len), ln(ctx_before)), 0)) * greatest(0, coalesce(corr(commit_len, commit_before), 0))) AS kept
         FROM (SELECT *, lag(ctx_len) OVER w AS ctx_before, lag(commit_len) OVER w AS commit_before FROM whole WINDOW w AS (PARTITION BY run, kind, rank ORDER BY place))
@@ -133,7 +139,7 @@ ordered AS (
 ),
 bin AS (
     SELECT run, kind, bin, count(*) AS rows, avg(commit_len) AS mean, var_pop(commit_len) AS spread, arg_min(cite(source, line), line) AS place
-    FROM sample GROUP BY run, kind, bin HAVING count(*) >= $per_bin
+    FROM sample GROUP BY run, kind, bin HAVING count(*) >= CASE kind WHEN 'acceptance' THEN $per_window ELSE $per_bin END
 ),
 edge AS (  -- the shortest and the longest tenth, for the message
     SELECT run, kind, avg(commit_len) FILTER (place <= 0.1) AS shortest_commit_len, avg(commit_len) FILTER (place >= 0.9) AS longest_commit_len,

@@ -1,11 +1,11 @@
 -- title    = "Acceptance is low from the first window on"
 -- severity = "high"
 -- family   = "acceptance"
--- needs    = { commit_mean = ["commit_len"], rival = [], difference = [], run = [], acceptance = [], request = [], event = [] }
+-- needs    = { commit_mean = ["commit_len"], rival = [], difference = [], run = [], acceptance = [], request = [], event = [], decode = [], config = [] }
 -- applies  = "speculates AND served"
 -- enable   = "keep the decode lines or the response records of at least 200 steps"
 -- why      = "A drafter that works elsewhere and is accepted less here from its first line on, at every length, is fed something else or computes something else here. Hard text gives the same figure: only the same prompts, or the positions, tell the two apart."
--- formula  = "C against another run of the same drafter on the same prompts: more than 20 % and three standard errors lower, also in the first third; or, alone, first position below 0.45 and the next ones, once it is accepted, 0.25 better"
+-- formula  = "C against another run of the same drafter on the same prompts: more than 20 % and three standard errors lower, also in the first third; or, alone and flat, first position of a trained drafter below 0.45 (without positions C - 1, which is no less), or below 0.5 and the next ones, once it is accepted, 0.25 better"
 -- sides    = { "commit length" = "commit_len", "same drafter elsewhere" = "other_commit_len", "first draft accepted" = "first_share", "second, once the first is" = "second_share" }
 -- unlike   = [
 --   "Other prompts, thinking on in one run only, other lengths of answers: no verdict (table hindrance).",
@@ -26,7 +26,7 @@
 -- ]
 -- explains = ["slower_than_baseline", "acceptance_below_published"]
 -- reports  = ["sgl-project/sglang#25454", "sgl-project/sglang#28343", "vllm-project/vllm#42704", "vllm-project/vllm#47854", "ggml-org/llama.cpp#25792"]
--- params   = { drop = 0.2, errors = 3.0, floor = 1.05, drift = 0.2, first = 0.45, rise = 0.25, steps = 1000.0 }
+-- params   = { drop = 0.2, errors = 3.0, floor = 1.05, drift = 0.2, first = 0.5, rise = 0.25, poor = 0.45, rare = 0.3, without = 0.1, windows = 10, steps = 1000.0, trained = '.*(EAGLE|DFLASH|MTP|MEDUSA|HYDRA|DSPARK).*' }
 
 WITH told AS (
     SELECT run, against, bool_or(kind IN ('version', 'layout') OR key ILIKE '%simulat%') AS elsewhere,
@@ -37,7 +37,10 @@ WITH told AS (
     FROM difference GROUP BY run, against
 ),
 heat AS (SELECT run, avg(temperature) AS temperature FROM request WHERE temperature IS NOT NULL GROUP BY run),
-sound AS (SELECT * FROM run WHERE speculates AND run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))),
+-- dummy weights agree on nothing
+sound AS (
+    SELECT * FROM run WHERE speculates AND run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive') UNION SELECT run FROM config WHERE key = 'load_format' AND value ILIKE 'dummy')
+),
 compared AS (
     SELECT r.run, r.against,
         format('commit length is {:.2f} from the first third on ({:.2f}), {:.2f} with the same drafter elsewhere ({:.0f} % lower, {:.1f} standard errors){}{}',
@@ -73,18 +76,36 @@ position AS (
         FROM request WHERE len(histogram) >= 4 AND list_sum(histogram) > 0
     ) WHERE weight > 0 GROUP BY run
 ),
+-- Where no positions are told, the first draft is accepted at most as often as there are drafts accepted.
+first AS (
+    SELECT p.run, p.steps, p1, p2 / p1 AS second, p3 / nullif(p2, 0) AS third, m.commit_len, m.error, m.first_third, m.last_third, p.lines,
+        p1 < $first AND p2 / p1 - p1 > $rise AND p3 / nullif(p2, 0) - p1 > $rise AS rises
+    FROM position p JOIN commit_mean m ON m.run = p.run AND m.kind IN ('acceptance', 'request')
+    WHERE m.rows >= 5
+    QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY m.kind) = 1
+    UNION ALL
+    SELECT m.run, m.steps, m.commit_len - 1, NULL, NULL, m.commit_len, m.error, m.first_third, m.last_third, m.lines, false
+    FROM commit_mean m JOIN (
+        -- a policy that drafts now and then has lines without any
+        SELECT run FROM decode WHERE usable AND accept_len IS NOT NULL GROUP BY run HAVING avg((accept_len <= 1.01)::INTEGER) <= $without
+    ) USING (run)
+    WHERE m.kind = 'decode' AND m.rows >= $windows AND m.run NOT IN (SELECT run FROM position)
+),
 alone AS (
     SELECT p.run, NULL AS against,
-        format('the first draft is accepted in {:.0f} % of the steps, but the second in {:.0f} % and the third in {:.0f} % of those that reach it: the drafter continues well what it starts badly',
-            100 * p1, 100 * p2 / p1, 100 * p3 / nullif(p2, 0)) AS message,
-        'low' AS severity, NULL AS impact, m.commit_len, NULL AS other_commit_len, m.error, p1 AS first_share, p2 / p1 AS second_share, []::VARCHAR[] AS differs, ['features', 'text'] AS causes, p.lines AS lines
-    FROM position p JOIN sound a ON a.run = p.run
-    JOIN commit_mean m ON m.run = p.run AND m.kind IN ('acceptance', 'request')
+        CASE WHEN rises THEN format('the first draft is accepted in {:.0f} % of the steps, but the second in {:.0f} % and the third in {:.0f} % of those that reach it: the drafter continues well what it starts badly',
+                100 * p1, 100 * second, 100 * third)
+            WHEN second IS NULL THEN format('commit length is {:.2f} from the first third on ({:.2f}) to the last ({:.2f}): the first draft is accepted in {:.0f} % of the steps at most', p.commit_len, first_third, last_third, 100 * p1)
+            ELSE format('commit length is {:.2f} from the first third on ({:.2f}) to the last ({:.2f}): the first draft is accepted in {:.0f} % of the steps only, the second in {:.0f} % of those that reach it',
+                p.commit_len, first_third, last_third, 100 * p1, 100 * second) END AS message,
+        CASE WHEN NOT rises AND p1 >= $rare THEN 'medium' END AS severity, NULL AS impact, p.commit_len, NULL AS other_commit_len, p.error, p1 AS first_share, second AS second_share, []::VARCHAR[] AS differs,
+        CASE WHEN rises THEN ['features', 'text'] ELSE ['features', 'draft_precision', 'target_changed', 'text'] END AS causes, p.lines AS lines
+    FROM first p JOIN sound a ON a.run = p.run
     LEFT JOIN heat x ON x.run = p.run
-    WHERE p1 < $first AND p2 / p1 - p1 > $rise AND p3 / nullif(p2, 0) - p1 > $rise AND p.steps >= $steps AND m.commit_len > $floor AND m.rows >= 5
-        AND abs(m.first_third - m.last_third) <= $drift * m.commit_len AND coalesce(x.temperature <= 0.3, true) AND NOT a.tree
-        AND a.algorithm SIMILAR TO '.*(EAGLE|DFLASH|MTP|MEDUSA|HYDRA|DSPARK|DRAFT_MODEL|STANDALONE).*'
-        AND p.run NOT IN (SELECT run FROM compared)
-    QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY m.kind) = 1
+    WHERE (rises OR (p1 < $poor AND a.algorithm SIMILAR TO $trained))
+        AND p.steps >= $steps AND p.commit_len > $floor AND abs(first_third - last_third) <= $drift * p.commit_len
+        AND coalesce(x.temperature <= 0.3, true) AND NOT a.tree AND coalesce(a.draft_tokens >= 3, true)
+        AND (a.algorithm SIMILAR TO $trained OR a.algorithm SIMILAR TO '.*(DRAFT_MODEL|STANDALONE).*')
+        AND p.run NOT IN (SELECT run FROM compared) AND (rises OR p.run NOT IN (SELECT run FROM rival))
 )
 FROM compared UNION ALL BY NAME FROM alone

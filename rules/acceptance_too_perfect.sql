@@ -25,10 +25,11 @@
 --   { name = "gate", cause = "the drafter proposes only what it is sure of", test = "half the confidence threshold, one flag: more drafts, a longer commit" },
 -- ]
 -- reports  = ["vllm-project/vllm#44487", "ggml-org/llama.cpp#3919"]
--- params   = { ceiling = 0.97, drafts = 50, steps = 200.0, windows = 5, share = 0.8, loop = 0.6, rate = 0.97, gate = 0.1 }
+-- params   = { ceiling = 0.97, drafts = 50, steps = 200.0, windows = 5, share = 0.8, loop = 0.6, rate = 0.97, gate = 0.1, pinned = 10, whole = 0.99 }
 
 WITH simulated AS (
     SELECT run FROM event WHERE kind = 'simulated'
+    UNION SELECT run FROM config WHERE key = 'load_format' AND value ILIKE 'dummy'
     UNION SELECT run FROM config WHERE key ILIKE '%simulate%acc%' AND value NOT IN ('None', '0', '-1', 'False', '')
 ),
 -- k: how many drafts a step can accept.
@@ -104,7 +105,9 @@ found AS (
             CASE WHEN looping THEN format('; {} of {} answers repeat themselves', loops, answers)
                  WHEN identical THEN format('; {} different prompts have {} different answers', prompts, texts) ELSE '' END,
             CASE WHEN cut >= 0.8 * requests AND requests >= 5 THEN format('; {} of {} answers end by length', cut, requests) ELSE '' END) AS message,
-        CASE WHEN after_nan OR looping OR identical THEN 'critical' WHEN cut >= 0.8 * requests AND requests >= 5 THEN 'high' ELSE 'medium' END AS severity,
+        -- no ordinary text leaves a drafter right to the last of several drafts in window after window
+        CASE WHEN after_nan OR looping OR identical OR (perfect = windows AND windows >= $pinned AND commit_len >= $whole * (k + 1)) THEN 'critical'
+            WHEN cut >= 0.8 * requests AND requests >= 5 THEN 'high' ELSE 'medium' END AS severity,
         commit_len, k + 1 AS highest_commit_len, k AS drafts_a_step, perfect AS windows_at_ceiling, windows, steps, loops AS looping_answers, answers, cut AS cut_answers,
         CASE WHEN after_nan THEN ['nan'] WHEN looping OR identical THEN ['degenerate_text'] ELSE [] END AS causes,
         proof AS lines, 0 AS nth

@@ -22,6 +22,7 @@
 --   { name = "capture_limit", cause = "the largest captured size is below the number of requests that may run", test = "--cuda-graph-max-bs at the running limit (a little memory more): the flag is True and the jump is gone" },
 --   { name = "tokens_per_request", cause = "capture sizes are tokens: with k drafts a request takes k + 1 of them", test = "capture sizes times (k + 1): the jump moves to that batch" },
 --   { name = "gap", cause = "padding to the next size is switched off and the list has no entry for this batch", test = "without --disable-cuda-graph-padding: the flag is True" },
+--   { name = "switched_off", cause = "a policy switched speculation off, and no graph was captured for plain decoding", test = "a fixed number of drafts at this batch size: the flag is True" },
 -- ]
 -- reports  = ["sgl-project/sglang#21005", "sgl-project/sglang#6669", "vllm-project/vllm#30330", "vllm-project/vllm#27325"]
 -- explains = ["speculation_loses_at_concurrency"]
@@ -75,13 +76,19 @@ split AS (
     GROUP BY b.run
     HAVING coalesce(sum(s.rows) FILTER (s.running > b.largest OR NOT list_contains(c.sizes, s.running)), 0) >= $lines AND sum(s.rows) >= 2 * $lines
 ),
+unpadded AS (
+    SELECT d.run, avg((NOT d.graph)::INTEGER) AS without FROM decode d JOIN captured c USING (run)
+    WHERE d.usable AND d.running < c.largest AND NOT list_contains(c.sizes, d.running) AND d.run IN (SELECT run FROM split)
+    GROUP BY d.run HAVING count(d.graph) >= $lines
+),
 line AS (
     SELECT d.run, d.source, d.line, d.running, d.graph, d.step_ms, d.tokens_per_s,
         NOT coalesce(d.after_prefill, false) AND NOT coalesce(d.prompt_tokens_per_s > 0.1 * d.tokens_per_s, false) AS clean,
         c.largest AS listed, c.sizes, c.printed, c.place, coalesce(c.tokens, false) AS tokens,
         b.largest, d.running > b.largest AS above,
-        NOT coalesce(p.padded, true) AND c.sizes IS NOT NULL AND NOT c.tokens AND NOT list_contains(c.sizes, d.running) AND d.running < c.largest AS in_gap
-    FROM decode d JOIN split b USING (run) LEFT JOIN captured c USING (run) LEFT JOIN padded p USING (run)
+        -- a batch is padded to the next size, unless that was switched off, or all such lines say that it is not
+        (NOT coalesce(p.padded, true) OR coalesce(u.without >= $outside, false)) AND c.sizes IS NOT NULL AND NOT c.tokens AND NOT list_contains(c.sizes, d.running) AND d.running < c.largest AS in_gap
+    FROM decode d JOIN split b USING (run) LEFT JOIN captured c USING (run) LEFT JOIN padded p USING (run) LEFT JOIN unpadded u USING (run)
     WHERE d.usable AND NOT coalesce(p.off, false)
 ),
 told AS (
@@ -106,25 +113,46 @@ judged AS (
         CASE WHEN rows_inside >= $lines AND (rows_above >= $lines OR step_gap IS NOT NULL) THEN coalesce(step_above, step_gap) / step_inside END AS jump,
         greatest(1, coalesce(running_above, running_gap) / running_inside) AS growth
     FROM told
+),
+found AS (
+    SELECT
+        run,
+        format('{} of {} decode lines have {} requests running, {}{}{}', outside, lines,
+            CASE WHEN batches[1] = batches[-1] THEN format('{}', batches[1]) ELSE format('{} to {}', batches[1], batches[-1]) END,
+            CASE WHEN gaps THEN format('sizes that are not in the captured list [{}]', array_to_string(sizes, ', '))
+                 WHEN tokens THEN format('but graphs are captured up to {:.0f} tokens, which are {:.0f} requests', printed, largest)
+                 WHEN listed IS NOT NULL THEN format('but graphs are captured up to {:.0f}', largest)
+                 ELSE format('and no larger batch than {:.0f} ran from a graph', largest) END,
+            CASE WHEN flagged THEN format(': {:.0f} % of them ran without one, inside {:.0f} %', 100 * outside_without, 100 * inside_without) ELSE '' END,
+            CASE WHEN jump IS NOT NULL THEN format('; a step takes {:.1f} ms there and {:.1f} ms just inside ({:.1f}x)', step_outside, step_inside, jump) ELSE '' END) AS message,
+        CASE WHEN coalesce(jump, 0) < $jump OR jump < 1.1 * growth THEN 'low' END AS severity,
+        CASE WHEN jump > growth THEN outside / lines * (1 - growth / jump) END AS impact,
+        [CASE WHEN gaps THEN 'gap' WHEN tokens THEN 'tokens_per_request' ELSE 'capture_limit' END] AS causes,
+        largest AS largest_captured, batches AS batches_outside, outside AS lines_outside, inside AS lines_inside,
+        step_outside AS step_outside_ms, step_inside AS step_inside_ms, jump,
+        list_filter(list_concat([place], proof, [contrast]), lambda one: one IS NOT NULL) AS lines
+    FROM judged
+    WHERE outside >= $lines AND inside >= $lines
+        -- a flag says it; without one only a jump does that no line on either side bridges
+        AND CASE WHEN flagged THEN outside_without >= $outside AND inside_without <= $inside
+                 ELSE listed IS NOT NULL AND jump >= $jump * growth AND fastest_above > slowest_inside END
+),
+-- A policy that switches speculation off leaves the graphs of verification: plain decoding needs some of its own.
+switched AS (
+    SELECT run, count(*) AS lines, count(*) FILTER (plain) AS outside, count(*) FILTER (NOT plain) AS inside,
+        avg((NOT graph)::INTEGER) FILTER (plain) AS without, avg((NOT graph)::INTEGER) FILTER (NOT plain) AS drafting_without,
+        median(step_ms) FILTER (plain) AS step_outside, median(step_ms) FILTER (NOT plain) AS step_inside,
+        median(running) FILTER (plain) AS running_outside, median(running) FILTER (NOT plain) AS running_inside,
+        list_sort(list_distinct(list(running) FILTER (plain))) AS batches, list_concat(arg_min(cite(source, line), line, 2) FILTER (plain), arg_max(cite(source, line), line, 1) FILTER (NOT plain)) AS lines_of
+    FROM (SELECT *, accept_len <= 1.005 AS plain FROM decode WHERE usable AND accept_len IS NOT NULL AND graph IS NOT NULL)
+    GROUP BY run
 )
-SELECT
-    run,
-    format('{} of {} decode lines have {} requests running, {}{}{}', outside, lines,
-        CASE WHEN batches[1] = batches[-1] THEN format('{}', batches[1]) ELSE format('{} to {}', batches[1], batches[-1]) END,
-        CASE WHEN gaps THEN format('sizes that are not in the captured list [{}]', array_to_string(sizes, ', '))
-             WHEN tokens THEN format('but graphs are captured up to {:.0f} tokens, which are {:.0f} requests', printed, largest)
-             WHEN listed IS NOT NULL THEN format('but graphs are captured up to {:.0f}', largest)
-             ELSE format('and no larger batch than {:.0f} ran from a graph', largest) END,
-        CASE WHEN flagged THEN format(': {:.0f} % of them ran without one, inside {:.0f} %', 100 * outside_without, 100 * inside_without) ELSE '' END,
-        CASE WHEN jump IS NOT NULL THEN format('; a step takes {:.1f} ms there and {:.1f} ms just inside ({:.1f}x)', step_outside, step_inside, jump) ELSE '' END) AS message,
-    CASE WHEN coalesce(jump, 0) < $jump OR jump < 1.1 * growth THEN 'low' END AS severity,
-    CASE WHEN jump > growth THEN outside / lines * (1 - growth / jump) END AS impact,
-    [CASE WHEN gaps THEN 'gap' WHEN tokens THEN 'tokens_per_request' ELSE 'capture_limit' END] AS causes,
-    largest AS largest_captured, batches AS batches_outside, outside AS lines_outside, inside AS lines_inside,
-    step_outside AS step_outside_ms, step_inside AS step_inside_ms, jump,
-    list_filter(list_concat([place], proof, [contrast]), lambda one: one IS NOT NULL) AS lines
-FROM judged
-WHERE outside >= $lines AND inside >= $lines
-    -- a flag says it; without one only a jump does that no line on either side bridges
-    AND CASE WHEN flagged THEN outside_without >= $outside AND inside_without <= $inside
-             ELSE listed IS NOT NULL AND jump >= $jump * growth AND fastest_above > slowest_inside END
+FROM found
+UNION ALL BY NAME
+SELECT run,
+    format('{} of {} decode lines draft nothing, with {} to {} requests running, and {:.0f} % of them ran without a graph, drafting ones {:.0f} %; a step takes {:.1f} ms there and {:.1f} ms with drafts',
+        outside, lines, batches[1], batches[-1], 100 * without, 100 * drafting_without, step_outside, step_inside) AS message,
+    CASE WHEN step_outside < $jump * step_inside THEN 'low' END AS severity, NULL AS impact, ['switched_off'] AS causes, batches AS batches_outside, outside AS lines_outside, inside AS lines_inside,
+    step_outside AS step_outside_ms, step_inside AS step_inside_ms, step_outside / step_inside AS jump, lines_of AS lines
+FROM switched
+WHERE outside >= $lines AND inside >= $lines AND without >= $outside AND drafting_without <= $inside AND run NOT IN (SELECT run FROM found)

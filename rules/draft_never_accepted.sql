@@ -1,7 +1,7 @@
 -- title    = "The target never accepts a draft"
 -- severity = "high"
 -- family   = "acceptance"
--- needs    = { commit_sample = ["commit_len"], commit_mean = [], acceptance = [], decode = [], event = [], run = [] }
+-- needs    = { commit_sample = ["commit_len"], commit_mean = [], acceptance = [], decode = [], event = [], run = [], config = [] }
 -- applies  = "speculates AND served"
 -- enable   = "keep the decode lines (log level info) or the response records of at least 200 steps"
 -- why      = "With a working drafter some first drafts match: a commit length of 1.00 on every line means that only the target's own token is ever kept, and each step pays for a draft that is thrown away."
@@ -30,15 +30,19 @@
 -- params   = { floor = 1.05, steps = 200, lines = 5, alive = 1.3, rank_steps = 1000 }
 
 -- A benchmark's figure stands for its whole output. Simulated or adaptive speculation is low on
--- purpose: that is another rule.
-WITH drafter AS (SELECT *, copies(algorithm) AS copies FROM run),
+-- purpose: that is another rule. Dummy weights agree on nothing.
+WITH spoken_for AS (
+    SELECT run FROM event WHERE kind IN ('simulated', 'adaptive')
+    UNION SELECT run FROM config WHERE key = 'load_format' AND value ILIKE 'dummy'
+),
+drafter AS (SELECT *, copies(algorithm) AS copies FROM run),
 dead AS (
     SELECT run FROM commit_mean GROUP BY run HAVING sum(commit_len * steps) / sum(steps) <= $floor
 ),
 sample AS (
     SELECT s.*, coalesce(s.steps, 1) AS weight
     FROM commit_sample s
-    WHERE s.run IN (FROM dead) AND s.run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))
+    WHERE s.run IN (FROM dead) AND s.run NOT IN (FROM spoken_for)
 ),
 summed AS (
     SELECT run, sum(weight) AS steps, count(*) AS samples, mode(kind) AS kind,
@@ -53,7 +57,7 @@ ranked AS (
         CASE WHEN d.accept_len IS NULL THEN coalesce(a.steps, a.drafted_tokens / nullif(len(a.positions), 0)) ELSE d.steps END AS steps
     FROM decode d LEFT JOIN acceptance a ON a.source = d.source AND a.line = d.line + 1
     WHERE d.usable AND d.rank IS NOT NULL AND d.run IN (SELECT run FROM decode GROUP BY run HAVING min(rank) <> max(rank)) AND d.run IN (SELECT run FROM run WHERE speculates) AND d.run NOT IN (SELECT run FROM summed)
-        AND d.run NOT IN (SELECT run FROM event WHERE kind IN ('simulated', 'adaptive'))
+        AND d.run NOT IN (FROM spoken_for)
 ),
 lane AS (
     SELECT run, rank, count(*) AS samples, sum(steps) AS steps, sum(commit_len * steps) / sum(steps) AS commit_len, quantile_cont(commit_len, 0.98) <= $floor AS dead,

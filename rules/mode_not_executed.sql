@@ -23,8 +23,14 @@
 -- params   = { lines = 3 }
 
 WITH asked AS (
-    SELECT run, algorithm, shadow, algorithm SIMILAR TO '(DDTREE|DFLASH_DDTREE|TREEFLASH)' AS tree FROM run
+    SELECT run, algorithm, shadow, algorithm SIMILAR TO '(DDTREE|DFLASH_DDTREE|TREEFLASH)' AS tree,
+        -- an accept rate that divides by the tree's rows tells that it was verified, one by the block's
+        -- that a chain was (tree_runs_linear)
+        abs(rows - budget - 1) <= 1 AND rows IS DISTINCT FROM block AS wide, rows = block AND rows < budget AS narrow
+    FROM (SELECT *, rate_width + (rate_formula = 'drafts_per_proposed')::INTEGER AS rows FROM run)
 ),
+-- a server that says why it falls back is another finding (tree_runs_linear)
+reasoned AS (SELECT DISTINCT run FROM event WHERE kind = 'fallback' AND detail ILIKE '%linear%'),
 hook AS (
     SELECT run,
         count(*) FILTER (detail = 'initialized' AND name ILIKE '%tree%') AS tree_started,
@@ -54,12 +60,14 @@ logged AS (
             WHEN a.tree AND coalesce(h.tree_started, 0) + coalesce(h.tree_verified, 0) = 0 AND h.chain_started > 0
                 AND (a.algorithm <> 'DFLASH_DDTREE' OR s.lines >= $lines)
                 THEN format('{} was asked for, but the worker that was initialised is another', a.algorithm)
-            WHEN a.tree AND c.run IS NULL AND h.run IS NULL AND t.complete AND s.lines >= $lines
+            WHEN a.tree AND NOT coalesce(a.wide OR a.narrow, false) AND c.run IS NULL AND h.run IS NULL AND t.complete AND s.lines >= $lines AND a.run NOT IN (FROM reasoned)
                 THEN format('{} was asked for, but none of its lines is in the log: no worker initialised, no verification', a.algorithm)
             WHEN a.tree AND a.algorithm <> 'TREEFLASH'  -- which reports none
-                AND c.run IS NULL AND h.tree_started > 0 AND coalesce(h.tree_verified, 0) = 0 AND s.lines >= $lines
+                AND NOT coalesce(a.wide OR a.narrow, false) AND c.run IS NULL AND h.tree_started > 0 AND coalesce(h.tree_verified, 0) = 0 AND s.lines >= $lines
                 THEN format('the {} worker was initialised, but no verification of it is reported while {} decode lines are', a.algorithm, s.lines)
         END AS message,
+        -- lines that are missing may have been cut or never printed by this build
+        CASE WHEN h.run IS NULL THEN 'low' END AS severity,
         a.algorithm AS asked, coalesce(h.verifier, 'nothing') AS verified_by,
         list_concat(coalesce(h.lines, t.lines, []), coalesce(s.places, []))[:4] AS lines
     FROM asked a
@@ -79,6 +87,6 @@ traced AS (
             FROM mode))
     GROUP BY run HAVING bool_or(differs)
 )
-SELECT run, message, asked, verified_by, lines FROM logged WHERE message IS NOT NULL
+SELECT run, message, severity, asked, verified_by, lines FROM logged WHERE message IS NOT NULL
 UNION ALL
-SELECT run, message, asked, verified_by, lines FROM traced
+SELECT run, message, NULL, asked, verified_by, lines FROM traced

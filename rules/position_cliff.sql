@@ -1,8 +1,8 @@
 -- title    = "Drafts beyond a position are never accepted"
 -- severity = "medium"
 -- family   = "acceptance"
--- needs    = { run = ["served"], acceptance = [], request = [], decode = [] }
--- applies  = "speculates AND served AND NOT copies(algorithm) AND run IN (SELECT run FROM acceptance WHERE positions IS NOT NULL UNION SELECT run FROM request WHERE histogram IS NOT NULL)"
+-- needs    = { run = ["served"], acceptance = [], request = [], decode = [], benchmark = [] }
+-- applies  = "speculates AND served AND NOT copies(algorithm) AND run IN (SELECT run FROM acceptance WHERE positions IS NOT NULL UNION SELECT run FROM request WHERE histogram IS NOT NULL UNION SELECT run FROM benchmark WHERE positions IS NOT NULL)"
 -- why      = "A draft is accepted only with all drafts before it, so acceptance by position falls gently. Where it stops dead behind a healthy position, the drafter does not see what it needs for the next one; where it fades out long before the last, most of each verification is thrown away."
 -- fix      = [
 --   "Draft no deeper than the last position that is accepted in 15 % of the steps; sweep the depths around it, the best one is a sharp peak.",
@@ -35,6 +35,9 @@ WITH window_line AS (
         CASE WHEN accepted_tokens > 0 AND list_sum(positions) > 0.0005 * len(positions)
             THEN accepted_tokens / (list_sum(positions) - 0.0005 * len(positions)) ELSE steps END AS steps_most
     FROM acceptance WHERE len(positions) >= 3 AND drafted_tokens > 0
+    UNION ALL
+    SELECT run, 'window', source, line, positions, len(positions), verify_steps * len(positions), verify_steps * list_sum(positions), verify_steps, verify_steps
+    FROM benchmark WHERE len(positions) >= 3 AND verify_steps > 0
 ),
 record AS (
     SELECT q.run, 'record' AS kind, q.source, q.line, q.verify_steps AS steps, q.histogram,

@@ -111,7 +111,8 @@ SELECT l.run, nullif(l.against, l.run) AS against,
     format('commit length {:.2f} at a temperature of {:.2f}, {:.2f} greedy ({:.0f} % lower, {:.1f} standard errors; {} and {} requests {})',
         l.commit_len, l.temperature, l.greedy_len, 100 * (1 - l.commit_len / l.greedy_len), (l.greedy_len - l.commit_len) / l.error, l.sampled, l.greedy,
         CASE l.system WHEN 1 THEN 'of the same prompts' WHEN 2 THEN 'of prompts of the same lengths' ELSE 'of about the same lengths, perhaps other prompts' END) AS message,
-    CASE l.system WHEN 3 THEN 'low' END AS severity, 1 - l.commit_len / l.greedy_len AS impact,
+    -- of other prompts it may be the text, unless many of both kinds came to one server and the gap is wide
+    CASE WHEN l.system = 3 AND NOT (l.run = l.against AND l.commit_len < (1 - 2 * $drop) * l.greedy_len AND l.greedy_len - l.commit_len > 2 * sure($errors) * l.error) THEN 'low' END AS severity, 1 - l.commit_len / l.greedy_len AS impact,
     l.commit_len, l.greedy_len AS greedy_commit_len, l.error, l.sampled AS sampled_requests, l.temperature,
     CASE WHEN a.off THEN ['argmax_drafts'] ELSE [] END AS causes, l.lines[:4] AS lines
 FROM lower l LEFT JOIN argmax a ON a.run = l.run

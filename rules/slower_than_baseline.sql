@@ -1,7 +1,7 @@
 -- title    = "Speculation is slower than plain decoding"
 -- severity = "high"
 -- family   = "speed"
--- needs    = { baseline = ["against"], run = [], config = [], decode = [], benchmark = [] }
+-- needs    = { baseline = ["against"], run = [], config = [], decode = [], benchmark = [], request = [], prefill = [], commit_mean = [], event = [] }
 -- applies  = "speculates AND served"
 -- enable   = "analyse a run of the same model without speculation beside it"
 -- why      = "Speculation pays only where a step commits more tokens than it costs plain steps: the break-even commit length is the step time with speculation over the step time without, at the same batch size."
@@ -23,15 +23,16 @@
 --   { name = "acceptance", cause = "too few drafts are accepted", test = "predictable text: C rises above break-even" },
 -- ]
 -- reports  = ["sgl-project/sglang#29244", "vllm-project/vllm#39680", "vllm-project/vllm#44697", "z-lab/dflash#30"]
--- params   = { margin = 0.05, lines = 5 }
+-- params   = { margin = 0.05, lines = 5, short = 1000, requests = 3, tokens = 32, alike = 2.0 }
 
 -- Decode lines are compared in cells of the same number of running requests and about the same
--- context, which both make a step dearer; each cell weighs as much as its thinner side. Benchmarks
+-- context, which both make a step dearer (some hundred tokens more or less do not); each cell weighs
+-- as much as its thinner side. Benchmarks
 -- are compared where they sent the same work: by throughput, or by the time of a token where the
 -- client's own pace sets the throughput.
 WITH spec AS (SELECT run FROM run WHERE speculates),
 cell AS (
-    SELECT run, running, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, count(*) AS rows,
+    SELECT run, running, coalesce(round(ln(CASE WHEN ctx_len > 0 THEN greatest(ctx_len, $short) END) / ln(1.5)), 0) AS length, count(*) AS rows,
         median(tokens_per_s) AS tokens_per_s, median(commit_len) AS commit_len,
         median(running * 1000 / tokens_per_s * coalesce(commit_len, 1)) AS step_ms,
         coalesce(var_samp(ln(tokens_per_s)), 0.02) / count(*) AS variance,
@@ -65,12 +66,39 @@ bench AS (
         [cite(s.source, s.line), cite(b.source, b.line)] AS lines, 1 AS weight
     FROM baseline p JOIN spec ON spec.run = p.run
     JOIN benchmark s ON s.run = p.run JOIN benchmark b ON b.run = p.against
-    WHERE abs(s.input_tokens - b.input_tokens) <= 0.02 * b.input_tokens
-        AND abs(s.output_tokens - b.output_tokens) <= 0.1 * b.output_tokens
+    WHERE CASE WHEN coalesce(s.input_tokens, b.input_tokens) IS NULL  -- who asks the same questions says no input
+            THEN s.completed IS NOT DISTINCT FROM b.completed AND abs(s.output_tokens - b.output_tokens) <= 0.05 * b.output_tokens
+            ELSE abs(s.input_tokens - b.input_tokens) <= 0.02 * b.input_tokens AND abs(s.output_tokens - b.output_tokens) <= 0.1 * b.output_tokens END
         AND s.max_concurrency IS NOT DISTINCT FROM b.max_concurrency AND s.request_rate IS NOT DISTINCT FROM b.request_rate
 ),
+-- A server that reports no batches but the speed of each request (llama.cpp): of requests alike in length.
+asked AS (
+    SELECT run, count(*) AS requests, median(tokens_per_s) AS tokens_per_s, greatest(var_samp(ln(tokens_per_s)), 0.0004) / count(*) AS variance,
+        arg_min(cite(source, line), (source, line), 2) AS lines
+    FROM request WHERE tokens_per_s > 0 AND completion_tokens >= $tokens AND run NOT IN (SELECT run FROM cell)
+    GROUP BY run HAVING count(*) >= $requests
+),
+prompt AS (SELECT run, median(new_tokens + coalesce(cached_tokens, 0)) AS tokens FROM prefill WHERE new_tokens > 0 GROUP BY run),
+busy AS (  -- how many requests it had at once
+    SELECT run, max(open) AS most
+    FROM (SELECT run, sum(CASE name WHEN 'launch' THEN 1 ELSE -1 END) OVER (PARTITION BY run, source ORDER BY line) AS open FROM event WHERE kind = 'slot')
+    GROUP BY run
+),
+answered AS (
+    SELECT s.run, b.run AS against, NULL AS running, s.tokens_per_s, b.tokens_per_s AS baseline_tokens_per_s, s.tokens_per_s / b.tokens_per_s AS speed_up,
+        sqrt(s.variance + b.variance) AS error, m.commit_len, 1000 * m.commit_len / s.tokens_per_s AS step_ms, 1000 / b.tokens_per_s AS baseline_step_ms,
+        list_concat(s.lines, b.lines) AS lines, 0 AS weight
+    FROM baseline p JOIN spec ON spec.run = p.run
+    JOIN asked s ON s.run = p.run JOIN asked b ON b.run = p.against
+    JOIN (SELECT run, arg_max(commit_len, steps) AS commit_len FROM commit_mean GROUP BY run) m ON m.run = s.run
+    LEFT JOIN prompt x ON x.run = s.run LEFT JOIN prompt y ON y.run = b.run
+    LEFT JOIN busy o ON o.run = s.run LEFT JOIN busy q ON q.run = b.run
+    WHERE coalesce(o.most = q.most, true) AND coalesce(x.tokens BETWEEN y.tokens / $alike AND y.tokens * $alike, true)
+),
 compared AS (
-    SELECT *, step_ms / baseline_step_ms AS break_even, false AS paced FROM decoded UNION ALL BY NAME SELECT * FROM bench
+    SELECT *, step_ms / baseline_step_ms AS break_even, false AS paced FROM decoded
+    UNION ALL BY NAME SELECT * FROM bench
+    UNION ALL BY NAME SELECT *, step_ms / baseline_step_ms AS break_even, false AS paced FROM answered
 ),
 -- Of runs that differ in their budget only the best counts: the others say where it stops to pay.
 sweep AS (

@@ -23,12 +23,12 @@
 -- ]
 -- reports  = ["sgl-project/sglang#4759", "sgl-project/sglang#6949", "vllm-project/vllm#27379", "vllm-project/vllm#49548"]
 -- explains = ["slower_than_baseline"]
--- params   = { margin = 0.05, rows = 3, lines = 5, same_text = 0.15 }
+-- params   = { margin = 0.05, rows = 3, lines = 5, short = 1000, same_text = 0.15 }
 
 -- Cells of about the same batch (half an octave) and context, as in slower_than_baseline; what is
 -- compared is the speed of a request, so that the batches need not be equal to the last request.
 WITH cell AS (
-    SELECT run, round(2 * log2(running)) AS size, coalesce(round(ln(ctx_len) / ln(1.5)), 0) AS length, count(*) AS rows,
+    SELECT run, round(2 * log2(running)) AS size, coalesce(round(ln(CASE WHEN ctx_len > 0 THEN greatest(ctx_len, $short) END) / ln(1.5)), 0) AS length, count(*) AS rows,
         avg(ln(running)) AS batch, avg(ln(tokens_per_s / running)) AS speed, avg(commit_len) AS commit_len, median(step_ms) AS step_ms,
         greatest(coalesce(var_samp(ln(tokens_per_s / running)), 0), 0.0004) / count(*) AS variance,
         arg_min(cite(source, line), line, 2) AS lines

@@ -44,6 +44,11 @@ sample AS (
 -- Other prompts are other text. Where both runs show their prompts' lengths, half of them must be
 -- the same, or the mean about the same.
 stranger AS (SELECT DISTINCT run, against FROM chain_prompts WHERE apart > $length AND shared < $prompts),
+-- A tree without a branch in any step is a chain, whatever its top-k was.
+single AS (
+    SELECT run, bool_and(parents = list_transform(range(len(parents)), lambda i: i - 1)) AS chains
+    FROM step WHERE len(parents) > 1 AND NOT coalesce(warmup, false) GROUP BY run
+),
 -- What the chain would commit if it reached no deeper than the tree can: all its nodes in a row
 -- where there is one candidate a depth, half of them where siblings take their share, and what a
 -- trace shows where it is less, since a drafter that is sure of nothing makes shallow trees. Rows
@@ -54,14 +59,14 @@ reach AS (
         WHEN s.kind = 'step' THEN least(s.commit_len, t.depth + 1)
         ELSE s.commit_len * (1 - (1 - 1 / greatest(s.commit_len, 1)) ** (t.depth + 1)) END) AS commit_len
     FROM chain p
-    JOIN (SELECT run, least(traced, CASE WHEN budget IS NULL THEN block - 1 ELSE least(budget / CASE WHEN top_k = 1 THEN 1 ELSE 2 END, block - 1) END) AS depth
-          FROM run LEFT JOIN (SELECT run, avg(list_max(depths)) AS traced FROM step WHERE len(depths) > 1 GROUP BY run) USING (run)
+    JOIN (SELECT run, least(traced, CASE WHEN budget IS NULL THEN block - 1 ELSE least(budget / CASE WHEN top_k = 1 OR chains THEN 1 ELSE 2 END, block - 1) END) AS depth
+          FROM run LEFT JOIN single USING (run) LEFT JOIN (SELECT run, avg(list_max(depths)) AS traced FROM step WHERE len(depths) > 1 GROUP BY run) USING (run)
           WHERE tree) t ON t.run = p.run
     JOIN commit_sample s ON s.run = p.against
     GROUP BY t.run, s.run, s.kind
 ),
 compared AS (
-    SELECT t.run, c.run AS against, st.kind, st.commit_len, sc.commit_len AS chain_commit_len, h.commit_len AS reach,
+    SELECT t.run, c.run AS against, st.kind, st.commit_len, sc.commit_len AS chain_commit_len, h.commit_len AS reach, coalesce(o.chains, false) AS chains,
         sqrt(st.error ** 2 + sc.error ** 2) AS error, t.top_k, t.budget, list_concat(st.lines[:2], sc.lines[:2]) AS lines, st.rows + sc.rows AS rows
     FROM chain p
     JOIN run t ON t.run = p.run AND t.tree
@@ -69,6 +74,7 @@ compared AS (
     JOIN sample st ON st.run = t.run
     JOIN sample sc ON sc.run = c.run AND sc.kind = st.kind
     JOIN reach h ON h.run = t.run AND h.against = c.run AND h.kind = st.kind
+    LEFT JOIN single o ON o.run = t.run
     WHERE (t.draft_model IS NULL OR c.draft_model IS NULL OR t.draft_model = c.draft_model)
         AND NOT EXISTS (FROM stranger x WHERE x.run = t.run AND x.against = c.run)
         AND (st.ctx_len IS NULL OR sc.ctx_len IS NULL OR (st.ctx_len <= 3 * sc.ctx_len AND sc.ctx_len <= 3 * st.ctx_len))
@@ -76,8 +82,8 @@ compared AS (
 SELECT
     run, against,
     format('the tree{} commits {:.2f} tokens a step, the chain {:.2f} ({:.1f} standard errors apart)',
-        CASE WHEN top_k = 1 THEN ' of one chain (top-k 1)' ELSE '' END, commit_len, chain_commit_len, (chain_commit_len - commit_len) / greatest(error, 1e-9)) AS message,
-    CASE WHEN top_k = 1 THEN 'critical' ELSE 'high' END AS severity,
+        CASE WHEN top_k = 1 THEN ' of one chain (top-k 1)' WHEN chains THEN ' of one chain' ELSE '' END, commit_len, chain_commit_len, (chain_commit_len - commit_len) / greatest(error, 1e-9)) AS message,
+    CASE WHEN top_k = 1 OR chains THEN 'critical' ELSE 'high' END AS severity,
     1 - commit_len / chain_commit_len AS impact,
     commit_len, chain_commit_len, error, top_k, budget, lines
 FROM compared

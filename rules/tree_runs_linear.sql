@@ -1,7 +1,7 @@
 -- title    = "A tree was asked for, a chain is verified"
 -- severity = "high"
 -- family   = "tree"
--- needs    = { run = ["tree"], event = [], step = [] }
+-- needs    = { run = ["tree"], event = [], step = [], decode = [] }
 -- applies  = "tree AND served"
 -- why      = "A tree of B nodes is verified in B + 1 rows, and with several candidates per depth some nodes share a depth. A verify width of one block, or nodes in a row whatever the budget, is linear verification under another name."
 -- fix      = [
@@ -19,7 +19,7 @@
 --   { name = "resolved", cause = "top-k or budget were clipped when the arguments were resolved", test = "the arguments as the server prints them" },
 -- ]
 -- reports  = ["sgl-project/sglang#34285"]
--- params   = { steps = 20 }
+-- params   = { steps = 20, lines = 5 }
 
 WITH said AS (
     SELECT e.run, format('the server says so: {}', shortened(e.detail, 160)) AS message, NULL::BIGINT AS nodes, NULL::BIGINT AS width, NULL::BIGINT AS budget,
@@ -35,6 +35,14 @@ captured AS (
     WHERE e.kind = 'capture_begin' AND e.name = 'target verify' AND r.budget IS NOT NULL
         AND e."after" = r.block AND r.budget + 1 <> r.block
 ),
+-- What the accept rate divides by is what was verified.
+divided AS (
+    SELECT r.run, format('accept rates divide by {} rows a request, as for a chain of block {}; a tree of {} nodes has {}', rows, block, budget, budget + 1) AS message,
+        NULL::BIGINT, rows::BIGINT, budget::BIGINT, d.lines
+    FROM (SELECT *, rate_width + (rate_formula = 'drafts_per_proposed')::INTEGER AS rows FROM run WHERE tree AND NOT shadow) r
+    JOIN (SELECT run, arg_min(cite(source, line), (source, line), 3) AS lines FROM decode WHERE usable AND accept_rate > 0 GROUP BY run HAVING count(*) >= $lines) d ON d.run = r.run
+    WHERE rows = block AND rows < budget AND NOT coalesce(draft_tokens = block, false)
+),
 shape AS (
     SELECT s.run, count(*) AS steps, max(s.nodes) AS nodes, max(coalesce(s.budget, r.budget)) AS budget,
         bool_and(s.parents = list_transform(range(len(s.parents)), lambda i: i - 1)) AS chains,
@@ -48,5 +56,5 @@ drawn AS (
     SELECT run, format('all {} steps verify a chain of {} nodes although the budget is {}', steps, nodes, budget) AS message, nodes, NULL::BIGINT AS width, budget, lines
     FROM shape WHERE chains AND steps >= $steps AND nodes < budget AND nodes >= 2
 )
-SELECT * FROM (SELECT * FROM said UNION ALL SELECT * FROM captured UNION ALL SELECT * FROM drawn)
+SELECT * FROM (SELECT * FROM said UNION ALL SELECT * FROM captured UNION ALL SELECT * FROM divided UNION ALL SELECT * FROM drawn)
 QUALIFY row_number() OVER (PARTITION BY run) = 1

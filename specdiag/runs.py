@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from specdiag.rotation import ROTATED
 
-RANK = re.compile(r"(?i)[-_.]?(?:rank|tp|dp|pp|ep|node|shard)[-_]?[0-9]+")
+RANK = re.compile(r"(?i)[-_.]?(rank|tp|dp|pp|ep|node|shard)[-_]?[0-9]+")
 SERVERS = ("decode", "prefill", "event", "problem")
 
 
@@ -42,6 +42,7 @@ class Part:
     model: str | None  # last part of its name; of a trace the target's
     started: datetime | None
     ended: datetime | None
+    layout: list[str | None] | None = None  # sizes in parallel, as the arguments have them
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,11 @@ class File:
     @property
     def series(self) -> str:
         """The name without rank and rotation: the same for all parts of one server's log."""
-        return RANK.sub("", ROTATED.sub("", PurePath(self.path).name)) + self._behind
+        name = ROTATED.sub("", PurePath(self.path).name)
+        one = RANK.sub("", name)
+        if one.startswith("."):  # nothing else is in the name: tp8.log beside dp8.log
+            one = RANK.sub(r"\1", name)
+        return one + self._behind
 
     @property
     def stem(self) -> str:
@@ -193,6 +198,10 @@ def _beside(part: Part, life: list[Part]) -> bool:
     """Another rank's or node's log of the same life: another file, at the same time."""
     if any(part.source == other.source for other in life):
         return False
+    for other in life:
+        sizes = zip(part.layout or [], other.layout or [], strict=False)
+        if any(mine and its and mine != its for mine, its in sizes):
+            return False
     ends = [other.ended for other in life if other.ended]
     starts = [other.started for other in life if other.started]
     if not (ends and starts and part.started):

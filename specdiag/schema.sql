@@ -169,6 +169,7 @@ CREATE TABLE benchmark (     -- one result of a benchmark client
     one_is_none BOOLEAN,     -- this client prints 1 where nothing speculates, too
     accuracy DOUBLE, accuracy_error DOUBLE,  -- share of the questions answered rightly, its standard error if said
     verify_steps BIGINT,     -- of all requests together; of vLLM those with a draft
+    positions DOUBLE[],      -- share of those steps that accept at least k drafts, k = 1, 2, ...
     mean_ttft_ms DOUBLE, median_ttft_ms DOUBLE, p99_ttft_ms DOUBLE,
     mean_tpot_ms DOUBLE, median_tpot_ms DOUBLE,
     mean_itl_ms DOUBLE, median_itl_ms DOUBLE, p99_itl_ms DOUBLE,
@@ -515,8 +516,10 @@ volume AS (
     SELECT run, 'benchmark', sum(output_tokens) FROM benchmark GROUP BY run
 ),
 growth AS (  -- steady decode lines: the same batch from the line before to this one, and no prompt
-    SELECT d.run, d.source, d.line, d.steady, d.commit_len, r.log_interval * d.running * d.commit_len AS committed, d.tokens - lag(d.tokens) OVER w AS grown, drawn('decode', d.line, h.every) AS drawn
+    SELECT d.run, d.source, d.line, d.steady, d.commit_len, r.log_interval * d.running * d.commit_len AS committed, r.draft_tokens, d.running, d.tokens - lag(d.tokens) OVER w AS grown, drawn('decode', d.line, h.every) AS drawn
     FROM decode d JOIN run r ON r.run = d.run AND r.log_interval > 0 AND r.speculates AND r.page_size = 1 JOIN share h ON h.run = d.run
+    -- a node that only decodes gets its requests from others: none of its lines says when
+    WHERE d.run NOT IN (SELECT run FROM config WHERE key = 'disaggregation_mode' AND value ILIKE 'decode')
     WINDOW w AS (PARTITION BY d.run, d.rank ORDER BY d.source, d.line)
 ),
 context AS (  -- a ratio that scatters is no witness: prompts are shared, slots come in pages
@@ -525,6 +528,8 @@ context AS (  -- a ratio that scatters is no witness: prompts are shared, slots 
     FROM growth WHERE steady AND grown > 0 AND committed > 0 GROUP BY run
     HAVING count(*) >= 8 AND quantile_cont(grown / committed, 0.75) FILTER (drawn) < 1.15 * quantile_cont(grown / committed, 0.25) FILTER (drawn)
         AND NOT (ratio > 1.7 AND abs(ratio - round(ratio)) < 0.1)  -- every second, third, ... line of a log
+        AND NOT (ratio < 0.85 AND median(running) FILTER (drawn) > 1)  -- of several requests some may have ended
+        AND NOT coalesce(ratio > 1.15 AND ratio * commit_len > any_value(draft_tokens), false)  -- more than a step can commit: lines are missing
 ),
 interval AS (
     SELECT d.run, d.source, d.line, d.steady, d.tokens_per_s, r.log_interval * d.running * d.commit_len AS committed,

@@ -52,6 +52,9 @@ _MODEL = r"""CASE WHEN key IN ('model_path', 'model', 'target') THEN coalesce(
     nullif(regexp_extract(value, 'models--[^/\\]*--([^/\\]+)', 1), ''),
     regexp_extract(rtrim(value, '/\'), '[^/\\]+$')) END"""
 
+# Ranks and nodes of one server were started alike, two servers with logs side by side were not.
+_LAYOUT = (("tp_size", "tensor_parallel_size"), ("dp_size", "data_parallel_size"))
+
 
 @dataclass
 class Store:
@@ -179,19 +182,20 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading], tables: list
         f"""SELECT source, life, coalesce(arm, '') AS arm, {_KNOWN.get(table, "true")} AS known,
                 max(upper({_ALGORITHM.get(table, "NULL")})) AS algorithm,
                 max(lower({_MODEL if table == "config" else "NULL"})) AS model,
+                {_layout(table)} AS layout,
                 min({time}) AS started, max({time}) AS ended
             FROM raw.{table} GROUP BY source, life, coalesce(arm, '')"""
         for table in tables or DATA
         for time in ["NULL::TIMESTAMP" if table == "step" else "time"]
     )
     rows = db.execute(
-        f"""SELECT source, life, arm, NOT bool_or(known), max(algorithm), max(model),
+        f"""SELECT source, life, arm, NOT bool_or(known), max(algorithm), max(model), max(layout),
                 min(started), max(ended)
             FROM ({union}) GROUP BY source, life, arm ORDER BY source, life, arm"""
     ).fetchall()
     parts = [
-        runs.Part(source, life, arm, source in servers, empty, algorithm, model, start, end)
-        for source, life, arm, empty, algorithm, model, start, end in rows
+        runs.Part(source, life, arm, source in servers, empty, algorithm, model, start, end, layout)
+        for source, life, arm, empty, algorithm, model, layout, start, end in rows
     ]
     db.execute(
         "CREATE TABLE part (source INTEGER, life INTEGER, arm VARCHAR, run VARCHAR, place INTEGER)"
@@ -203,6 +207,14 @@ def _assign(db: duckdb.DuckDBPyConnection, readings: list[Reading], tables: list
     if assigned:  # at once: thousands of rows one by one take seconds
         columns = [list(column) for column in zip(*assigned, strict=True)]
         db.execute("INSERT INTO part SELECT " + ", ".join(["unnest(?)"] * 5), columns)
+
+
+def _layout(table: str) -> str:
+    """The expression of a part's sizes in parallel, one entry each."""
+    if table != "config":
+        return "NULL::VARCHAR[]"
+    values = (f"max(CASE WHEN key IN {names} THEN value END)" for names in _LAYOUT)
+    return f"[{', '.join(values)}]"
 
 
 def _derive(

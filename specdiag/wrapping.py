@@ -13,7 +13,7 @@ from specdiag.parser import Parser
 
 SOME = 200  # lines that an unknown wrapper is learned from
 LONGEST = 120  # characters of it
-PART = 0.25  # of the lines: so many must start as the format's do, once they are out of it
+PART = 0.25  # of the lines: so many must start as the format's do, out of one that is not known
 TRACEBACK = r"Traceback \(most recent call last\)|\s+File \"[^\"]+\", line [0-9]+, in "
 CLOCK = r"\[[0-9]{2}:[0-9]{2}:[0-9]{2}[ \]]"
 _WORD, _SPACE = "[0-9A-Za-z_.-]+", r"\s+"
@@ -40,7 +40,9 @@ def around(parser: Parser, lines: list[str], count: Callable[[Iterable[str]], in
         return ""
     fits = {one: count([f"^(?:{one})(?:{starts})"]) for one in [*known, *_learned(lines)]}
     best = max(fits, key=lambda one: fits[one], default="")
-    return best if best and fits[best] > max(bare, whole * PART) else ""
+    # One line in a known wrapper tells: the rest of a server that dies at once is its traceback.
+    least = 0 if best in known else whole * PART
+    return best if best and fits[best] > max(bare, least) else ""
 
 
 def _learned(lines: list[str]) -> list[str]:

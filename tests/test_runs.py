@@ -110,6 +110,15 @@ def test_rank_files_of_a_server_are_one_run(runs, names):
     assert runs(files, *files) == {"server": 6}
 
 
+def test_servers_of_other_sizes_are_runs_of_their_own(runs):
+    wide = life(1).replace("page_size=1", "page_size=1, tp_size=8, dp_size=8")
+    files = {"exp/tp8.log": life(1), "exp/dp8.log": wide}
+    assert runs(files, "exp") == {"tp": 3, "dp": 3}
+    one = life(1).replace("page_size=1", "page_size=1, tp_size=8, dp_size=1")
+    files = {"abc/server_tp8.log": one, "abc/server_dp8.log": wide}
+    assert len(runs(files, "abc")) == 2
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -79,3 +79,19 @@ def test_what_only_some_lines_begin_with_is_no_wrapper(parsers):
     mixed = [f"gpu01: {line}" if at % 3 == 0 else line for at, line in enumerate(lines)]
     form, _ = recognition.look(parsers, "\n".join(mixed).encode())
     assert form is not None and form.wrapper == ""
+
+
+@pytest.mark.parametrize("collector", ["CRI", "journald", "docker compose", "GitHub Actions"])
+def test_one_line_of_the_server_in_a_long_traceback_is_enough(collector, parsers):
+    frames = ['  File "/opt/serve/args.py", line 7, in check', "    raise ValueError(text)"] * 12
+    lines = [
+        "[2026-03-14 10:21:07] server_args=ServerArgs(model_path='a/target', page_size=64)",
+        "Traceback (most recent call last):",
+        *frames,
+        "ValueError: this does not go together",
+    ]
+    data = "".join(COLLECTORS[collector].format(line=line) + "\n" for line in lines).encode()
+    form, _ = recognition.look(parsers, data)
+    assert form is not None
+    found = raw.clean(raw.split(data, 1, form.wrapper)).get_column("text").to_list()
+    assert found == lines

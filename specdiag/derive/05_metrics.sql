@@ -112,3 +112,26 @@ WHERE a.run = acceptance.run AND commit_len IS NULL AND accepted_drafts IS NULL 
 UPDATE acceptance SET rank = d.rank FROM decode d
 WHERE acceptance.rank IS NULL AND acceptance.drafted_tokens IS NOT NULL AND d.source = acceptance.source AND d.line = acceptance.line - 1
     AND d.run IN (SELECT run FROM decode GROUP BY run HAVING count(DISTINCT rank) > 1);
+
+-- How long contexts are. llama.cpp says it of a request when its slot is free again, and how fast the
+-- request decoded: its steps took so long together. vLLM says how much of its cache is in use: by one
+-- request, where only one runs.
+UPDATE acceptance SET ctx_len = t.ctx_len, step_ms = 1000 * t.commit_len / nullif(t.tokens_per_s, 0)
+FROM (
+    SELECT a.source, a.line, e."after" AS ctx_len, coalesce(a.commit_len, r.commit_len) AS commit_len, r.tokens_per_s
+    FROM (FROM acceptance WHERE requests = 1 AND accepted_tokens IS NOT NULL AND ctx_len IS NULL) a
+    ASOF JOIN request r ON r.source = a.source AND r.line <= a.line
+    JOIN event e ON e.source = a.source AND e.kind = 'slot' AND e.detail = r.request AND e."after" > 0 AND e.line > r.line
+    QUALIFY row_number() OVER (PARTITION BY a.source, a.line ORDER BY e.line) = 1
+) t
+WHERE acceptance.source = t.source AND acceptance.line = t.line;
+
+UPDATE acceptance SET ctx_len = t.ctx_len, batch = t.running
+FROM (
+    SELECT a.source, a.line, d.running, d.usage * p.pool AS ctx_len
+    FROM (FROM acceptance WHERE drafted_tokens IS NOT NULL AND requests IS NULL AND ctx_len IS NULL) a
+    ASOF JOIN decode d ON d.source = a.source AND d.line <= a.line
+    JOIN (SELECT run, min(TRY_CAST(replace(detail, ',', '') AS DOUBLE)) AS pool FROM event WHERE kind = 'kv_pool' GROUP BY run) p ON p.run = d.run
+    WHERE a.line - d.line <= 2 AND d.running = 1 AND d.usage > 0
+) t
+WHERE acceptance.source = t.source AND acceptance.line = t.line;

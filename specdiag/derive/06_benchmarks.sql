@@ -12,6 +12,14 @@ UPDATE benchmark SET
     step_ms = coalesce(step_ms, 1000 * step_s),
     mean_e2e_ms = coalesce(mean_e2e_ms, 1000 * mean_e2e_s), median_e2e_ms = coalesce(median_e2e_ms, 1000 * median_e2e_s);
 
+-- Acceptance by position adds up to the drafts that a step accepts; some print it in percent, and of a
+-- list that was cut nobody knows where.
+UPDATE benchmark SET positions = CASE
+        WHEN abs(list_sum(positions) + 1 - accept_len) <= 0.02 * accept_len THEN positions
+        WHEN abs(list_sum(positions) / 100 + 1 - accept_len) <= 0.02 * accept_len THEN list_transform(positions, lambda one: one / 100)
+    END
+WHERE positions IS NOT NULL;
+
 -- The answers that a benchmark client kept stand for requests where nothing else does.
 INSERT INTO request BY NAME
 SELECT run, source, line, time, (nth - 1)::VARCHAR AS request, prompt_lens[nth] AS prompt_tokens, answer_lens[nth] AS completion_tokens, texts[nth][:8000] AS text
