@@ -1,7 +1,7 @@
 -- title    = "Acceptance is low from the first window on"
 -- severity = "high"
 -- family   = "acceptance"
--- needs    = { commit_mean = ["commit_len"], rival = [], difference = [], run = [], acceptance = [], request = [], event = [], decode = [], config = [] }
+-- needs    = { commit_mean = ["commit_len"], rival = [], difference = [], run = [], acceptance = [], request = [], event = [], decode = [], config = [], benchmark = [] }
 -- applies  = "speculates AND served"
 -- enable   = "keep the decode lines or the response records of at least 200 steps"
 -- why      = "A drafter that works elsewhere and is accepted less here from its first line on, at every length, is fed something else or computes something else here. Hard text gives the same figure: only the same prompts, or the positions, tell the two apart."
@@ -107,5 +107,6 @@ alone AS (
         AND coalesce(x.temperature <= 0.3, true) AND NOT a.tree AND coalesce(a.draft_tokens >= 3, true)
         AND (a.algorithm SIMILAR TO $trained OR a.algorithm SIMILAR TO '.*(DRAFT_MODEL|STANDALONE).*')
         AND p.run NOT IN (SELECT run FROM compared) AND (rises OR p.run NOT IN (SELECT run FROM rival))
+        AND p.run NOT IN (SELECT run FROM benchmark WHERE dataset ILIKE '%random%')  -- tokens that follow from nothing
 )
 FROM compared UNION ALL BY NAME FROM alone
