@@ -1,7 +1,7 @@
 -- title    = "The tree commits no more than the chain and costs more"
 -- severity = "medium"
 -- family   = "tree"
--- needs    = { chain = ["against"], run = [], step = [], decode = [], acceptance = [], config = [], chain_prompts = [], time_sample = [] }
+-- needs    = { chain = ["against"], run = [], step = [], decode = [], acceptance = [], config = [], chain_prompts = [], other_time = [] }
 -- applies  = "tree AND served AND NOT shadow"
 -- enable   = "run the same prompts with linear verification and analyse both runs together"
 -- why      = "A tree verifies more rows than the chain, and has to be built, masked, walked and gathered. It pays where siblings are accepted often enough that steps get rarer by more than they get dearer."
@@ -29,7 +29,7 @@
 -- params   = { loss = 0.05, equal = 0.05, errors = 3.0, lines = 5, steps = 50, host = 0.15, prompts = 0.5, length = 0.1 }
 
 -- A step that says its stages only takes as long as they do together.
-WITH whole AS (SELECT source, line, any_value(ms) AS ms FROM time_sample WHERE kind = 'step' AND stage = 'step' GROUP BY source, line),
+WITH whole AS (SELECT source, line, any_value(ms) AS ms FROM other_time WHERE kind = 'step' AND stage = 'step' GROUP BY source, line),
 row AS (
     SELECT run, 'step' AS kind, source, line, coalesce(batch, 1) AS running, ctx_len, commit_len, coalesce(step_ms, ms) AS step_ms, coalesce(build_ms,
         0) + coalesce(compile_ms, 0) + coalesce(walk_ms, 0) AS host_ms, replayed AS graph
