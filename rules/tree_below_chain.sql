@@ -44,10 +44,10 @@ sample AS (
 -- Other prompts are other text. Where both runs show their prompts' lengths, half of them must be
 -- the same, or the mean about the same.
 stranger AS (SELECT DISTINCT run, against FROM chain_prompts WHERE apart > $length AND shared < $prompts),
--- A tree without a branch in any step is a chain, whatever its top-k was.
+-- A tree without a branch in any step is a chain, whatever its top-k was; one node says nothing of it.
 single AS (
     SELECT run, bool_and(parents = list_transform(range(len(parents)), lambda i: i - 1)) AS chains
-    FROM step WHERE len(parents) > 1 AND NOT coalesce(warmup, false) GROUP BY run
+    FROM step WHERE len(parents) > 2 AND NOT coalesce(warmup, false) GROUP BY run
 ),
 -- What the chain would commit if it reached no deeper than the tree can: all its nodes in a row
 -- where there is one candidate a depth, half of them where siblings take their share, and what a
@@ -81,8 +81,9 @@ compared AS (
 )
 SELECT
     run, against,
-    format('the tree{} commits {:.2f} tokens a step, the chain {:.2f} ({:.1f} standard errors apart)',
-        CASE WHEN top_k = 1 THEN ' of one chain (top-k 1)' WHEN chains THEN ' of one chain' ELSE '' END, commit_len, chain_commit_len, (chain_commit_len - commit_len) / greatest(error, 1e-9)) AS message,
+    format('the tree{} commits {:.2f} tokens a step, the chain {:.2f}{}',
+        CASE WHEN top_k = 1 THEN ' of one chain (top-k 1)' WHEN chains THEN ' of one chain' ELSE '' END, commit_len, chain_commit_len,
+        CASE WHEN error > 1e-6 THEN format(' ({:.1f} standard errors apart)', (chain_commit_len - commit_len) / error) ELSE '' END) AS message,
     CASE WHEN top_k = 1 OR chains THEN 'critical' ELSE 'high' END AS severity,
     1 - commit_len / chain_commit_len AS impact,
     commit_len, chain_commit_len, error, top_k, budget, lines
