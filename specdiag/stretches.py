@@ -17,6 +17,7 @@ from specdiag.source import Source
 BUNDLE = 8  # blocks that are finished together
 LEFT = 50_000  # lines that are too many for that
 WORKERS = 2  # string kernels use one core a block
+SPARE = 2  # blocks that are begun beyond those: there is work while rows are put on disk
 
 One = TypeVar("One")
 Done = TypeVar("Done")
@@ -71,7 +72,7 @@ def parsed(
         return parser.read(chosen, data, line, *how)
 
     if chosen.format == "lines" and any(map(cuts.serves, chosen.events)):
-        begun = _bundled(_ahead(workers, begin, found, threads + 2))
+        begun = _bundled(_ahead(workers, begin, found, threads + SPARE))
         for bundle, done in _ahead(workers, lambda one: lines.finish(chosen, one[1]), begun, 1):
             yield bundle[0], done
     else:
