@@ -89,34 +89,24 @@ asked AS (
             AND value NOT IN ('None', '', 'auto', 'False')
         GROUP BY run, key
     ) GROUP BY run
+),
+said AS (
+    SELECT run, source, line, type, message, true AS pairs, format('the {} died of a combination that this build does not support: {}',
+        CASE WHEN at_start THEN 'start' ELSE 'server' END, shortened(message, 200)) AS what
+    FROM refused
+    UNION ALL
+    SELECT run, source, line, type, message, false, format('the first forward pass died with {} ({}): the attention backend {} does not support speculative decoding', type, shortened(message, 120), backend)
+    FROM blind
+    UNION ALL
+    SELECT run, source, line, type, message, true, format('the first forward pass died because {} has no {}: it has no part for speculative decoding', class, attribute)
+    FROM lacking
+    UNION ALL
+    SELECT run, source, line, type, message, true, format('{} drafted tokens are a width that {} does not take: {}', draft_tokens, innermost, shortened(message, 160))
+    FROM narrow
 )
 SELECT
     run,
-    format('the {} died of a combination that this build does not support: {}{}', CASE WHEN at_start THEN 'start' ELSE 'server' END, shortened(message, 200),
-        CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END) AS message,
+    what || CASE WHEN pairs AND settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END AS message,
     settings, type AS exception, shortened(message, 300) AS text,
     [cite(source, line)] AS lines
-FROM refused LEFT JOIN asked USING (run)
-UNION ALL
-SELECT
-    run,
-    format('the first forward pass died with {} ({}): the attention backend {} does not support speculative decoding', type, shortened(message, 120), backend),
-    settings, type, shortened(message, 300),
-    [cite(source, line)]
-FROM blind LEFT JOIN asked USING (run)
-UNION ALL
-SELECT
-    run,
-    format('the first forward pass died because {} has no {}: it has no part for speculative decoding{}', class, attribute,
-        CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END),
-    settings, type, shortened(message, 300),
-    [cite(source, line)]
-FROM lacking LEFT JOIN asked USING (run)
-UNION ALL
-SELECT
-    run,
-    format('{} drafted tokens are a width that {} does not take: {}{}', draft_tokens, innermost, shortened(message, 160),
-        CASE WHEN settings <> '' THEN ' (asked for: ' || settings || ')' ELSE '' END),
-    settings, type, shortened(message, 300),
-    [cite(source, line)]
-FROM narrow LEFT JOIN asked USING (run)
+FROM said LEFT JOIN asked USING (run)

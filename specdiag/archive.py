@@ -36,10 +36,8 @@ def files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             if count == MOST:
                 raise Broken(f"it has more than {MOST:,} files")
             yield name, content
-    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise Broken(str(error)) from None
-    except (RuntimeError, NotImplementedError) as error:  # a password, a method of compression
-        raise Broken(str(error)) from None
+    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, RuntimeError) as error:
+        raise Broken(str(error)) from None  # the last of these: a password, another compression
 
 
 def _zipped(path: Path) -> Iterator[tuple[str, IO[bytes]]]:

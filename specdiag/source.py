@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import hashlib
@@ -216,31 +217,31 @@ def _printable(path: str) -> str:
 
 def _kept(stream: IO[bytes], name: str) -> Source:
     """What a pipe says, on disk and not in memory: it is read more than once."""
-    with tempfile.NamedTemporaryFile(prefix="specdiag-", delete=False) as spool:
-        source = Source(name, Path(spool.name), temporary=True)
-        try:
-            shutil.copyfileobj(stream, spool, 1 << 20)
-        except BaseException as error:
-            discard([source])
-            if isinstance(error, OSError):
-                raise SpecdiagError(reason(error), name) from None
-            raise
-    return source
+    with _spool(Source(name, Path())) as (kept, spool):
+        shutil.copyfileobj(stream, spool, 1 << 20)
+    return kept
 
 
 def _spooled(source: Source, content: IO[bytes], most: int) -> tuple[Source, str]:
     """A file of an archive, on disk, up to so many bytes; and why there is no more of it."""
+    with _spool(source) as (kept, spool):
+        while True:
+            data, problem = unpack.read(content, 1 << 20)
+            if len(data) > most:
+                return kept, "it unpacks to so much that it may be a bomb"
+            spool.write(data)
+            most -= len(data)
+            if problem or len(data) < 1 << 20:
+                return kept, problem
+
+
+@contextlib.contextmanager
+def _spool(source: Source) -> Iterator[tuple[Source, IO[bytes]]]:
+    """The source with a file of its own on disk, to be filled; gone where that fails."""
     with tempfile.NamedTemporaryFile(prefix="specdiag-", delete=False) as spool:
         kept = replace(source, path=Path(spool.name), temporary=True)
         try:
-            while True:
-                data, problem = unpack.read(content, 1 << 20)
-                if len(data) > most:
-                    return kept, "it unpacks to so much that it may be a bomb"
-                spool.write(data)
-                most -= len(data)
-                if problem or len(data) < 1 << 20:
-                    return kept, problem
+            yield kept, spool
         except BaseException as error:
             discard([kept])
             if isinstance(error, OSError):
