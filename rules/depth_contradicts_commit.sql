@@ -117,9 +117,18 @@ told AS (
 ),
 -- A context grows by what was committed. Where a trace has the accepted rows, its proofs say more (I5);
 -- a new prompt in between makes it much longer at once.
+growing AS NOT MATERIALIZED (
+    FROM step WHERE request IS NOT NULL AND ctx_len > 0 AND commit_len > 0 AND accepted IS NULL AND NOT coalesce(warmup, false)
+),
+uneven AS (  -- where all that was committed is all that it grew by, no step is looked at
+    SELECT run FROM (
+        SELECT run, max(ctx_len) - min(ctx_len) AS growth, sum(commit_len) - arg_max(commit_len, ctx_len) AS committed
+        FROM growing GROUP BY run, request
+    ) WHERE growth <> committed GROUP BY run
+),
 grown AS (
     SELECT run, source, line, step, commit_len, lead(ctx_len) OVER w - ctx_len AS growth, lead(step) OVER w = step + 1 AS follows
-    FROM step WHERE request IS NOT NULL AND ctx_len > 0 AND commit_len > 0 AND accepted IS NULL AND NOT coalesce(warmup, false)
+    FROM (FROM growing WHERE run IN (FROM uneven))
     WINDOW w AS (PARTITION BY run, request ORDER BY source, line)
 ),
 strayed AS (
