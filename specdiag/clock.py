@@ -23,7 +23,8 @@ PATHS = (
 WRAPPER = "^"  # instead of a path: it stands in what is put before the lines
 DAYLESS = "["  # instead of a path: the lines have a clock, but somebody cut the date off
 CLOCK = r"^\[([0-9]{2}:[0-9]{2}:[0-9]{2})([ \].,])"  # as in such lines
-SOME_DAY = "[2000-01-01 ${1}${2}"  # what they read like then
+NO_DAY = "2000-01-01"  # stands for the date that nobody knows; no report prints it
+SOME_DAY = f"[{NO_DAY} ${{1}}${{2}}"  # what such lines read like then
 FALLS = 5  # of so many lines tell that a file has its newest line first
 BESIDE = (
     100  # lines with a time of their own in a table of a block, by which the clocks are compared

@@ -12,6 +12,7 @@ import duckdb
 
 from specdiag import bundled, outcome, parser, quoting, rule, ruling, store
 from specdiag.assertions import Verdict
+from specdiag.clock import NO_DAY
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.finding import Evidence, Finding, Run, explain, rank
 from specdiag.means import Means
@@ -280,8 +281,8 @@ def _runs(filled: Store) -> list[Run]:
         files[row["run"]].append({k: row[k] for k in ("path", "format", "lines", "parsed")})
     runs = []
     for row in sorted(filled.rows("FROM run"), key=lambda row: in_order(row["run"])):
-        facts = {key: value for key, value in row.items() if key != "run" and value is not None}
-        runs.append(
-            Run(row["run"], files[row["run"]], {k: rule.plain(v) for k, v in facts.items()})
-        )
+        facts = {k: rule.plain(v) for k, v in row.items() if k != "run" and v is not None}
+        if facts.get("started", "").startswith(NO_DAY):
+            del facts["started"], facts["ended"]
+        runs.append(Run(row["run"], files[row["run"]], facts))
     return runs

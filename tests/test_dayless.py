@@ -8,6 +8,8 @@ import pytest
 import writers
 from compose import Server
 
+from specdiag.report import html
+
 SERVER = Server(version="0.5.14", traffic=((4, 80),), seed=9)
 DATE = re.compile(r"\[20\d\d-\d\d-\d\d ")
 BAD = ("critical", "high", "medium")
@@ -20,18 +22,15 @@ def log(wrap="{}", keep=""):
 
 
 @pytest.fixture
-def told(tmp_path, diagnose):
-    """What is said of a run, without its day."""
+def told(tmp_path, diagnose, load):
+    """What is known of a run that nothing is wrong with."""
 
     def told(text):
         path = tmp_path / "a.log"
         path.write_text(text, encoding="utf-8")
-        found = diagnose(path)
-        assert not [one for one in found.findings if one.severity in BAD]
-        facts = found.facts["a"]
-        return {key: facts.get(key) for key in ("accept_len", "tokens_per_s", "step_ms")} | {
-            key: facts[key][11:] for key in ("started", "ended")
-        }
+        assert not [one for one in diagnose(path).findings if one.severity in BAD]
+        (row,) = load(path).rows("SELECT accept_len, tokens_per_s, step_ms, started, ended FROM run")
+        return row
 
     return told
 
@@ -39,6 +38,15 @@ def told(tmp_path, diagnose):
 @pytest.mark.parametrize("wrap", ["{}", "sglang-1  | {}", "2026-03-14T10:21:07.482913Z {}"])
 def test_a_clock_without_a_date_is_a_time(wrap, told):
     assert told(log(wrap)) == told(log(keep="[2000-01-01 "))
+
+
+def test_a_date_that_is_not_known_is_not_told(tmp_path, diagnose, load):
+    path = tmp_path / "a.log"
+    path.write_text(log(), encoding="utf-8")
+    found = diagnose(path)
+    page = html.render(found, load(path))
+    assert "2000-01-01" not in found.to_json() + page
+    assert re.search(r">\d\d:\d\d:\d\d to \d\d:\d\d:\d\d<", page)
 
 
 def test_among_lines_with_a_date_another_program_s_clock_is_no_time(tmp_path, diagnose):

@@ -34,6 +34,7 @@
   const plain = (text) => String(text ?? "").replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const faint = (colour, share) => colour.replace("rgb(", "rgba(").replace(")", `, ${share})`);
   const DRAWN = ["point", "line", "bar"];
+  const YEAR_2001 = Date.UTC(2001);
   const DASHES = ["solid", "dash", "dot", "dashdot"];
 
   function traces(figure, tone, axes) {
@@ -153,6 +154,9 @@
       layout.xaxis.dtick = Math.ceil((span(across)[1] + 1) / 12);
     }
     if (figure.x.scale === "log") Object.assign(layout.xaxis, doublings(across));
+    if (figure.x.scale === "time" && across.length && span(across)[1] < YEAR_2001) {  // no date is known
+      Object.assign(layout.xaxis, { tickformat: "%H:%M:%S", hoverformat: "%H:%M:%S" });
+    }
     figure.parts.forEach((part, n) => {
       const height = (1 - .05 * (many - 1)) / many, top = 1 - n * (height + .05);
       layout[n ? `yaxis${n + 1}` : "yaxis"] = { ...common, title: { text: plain(part.title), font: { size: 11 } }, type: KINDS[part.scale],

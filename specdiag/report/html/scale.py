@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from specdiag.clock import NO_DAY
 from specdiag.figure import Axis
 from specdiag.report.text import visible
 
@@ -97,8 +98,9 @@ def _clock(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def clock(ms: float, words: str = "%Y-%m-%d %H:%M:%S") -> str:
-    """Milliseconds since 1970 as the log's own clock reads."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)).strftime(words)
+    """Milliseconds since 1970 as the log's own clock reads, without a date that is not known."""
+    text = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)).strftime(words)
+    return text.removeprefix(f"{NO_DAY} ")
 
 
 def _short(value: float) -> str:
