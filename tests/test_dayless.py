@@ -29,7 +29,9 @@ def told(tmp_path, diagnose, load):
         path = tmp_path / "a.log"
         path.write_text(text, encoding="utf-8")
         assert not [one for one in diagnose(path).findings if one.severity in BAD]
-        (row,) = load(path).rows("SELECT accept_len, tokens_per_s, step_ms, started, ended FROM run")
+        (row,) = load(path).rows(
+            "SELECT accept_len, tokens_per_s, step_ms, started, ended FROM run"
+        )
         return row
 
     return told
