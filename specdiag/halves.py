@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import duckdb
 
-from specdiag import space, stretches
+from specdiag import means, space
 
 FEW = 250_000  # rows, two of the groups that tables are packed by
 SWAPS = "join_order,build_side_probe_side"  # a join that hashes its larger side loses the order
@@ -25,7 +25,7 @@ def apply(db: duckdb.DuckDBPyConnection, sql: str, rows: int, threads: int | Non
     """
     db.execute(f"SET disabled_optimizers = '{SWAPS}'")
     try:
-        if rows < FEW or (threads or stretches.WORKERS) < 2:
+        if rows < FEW or means.workers(threads) < 2:
             db.execute(_between(sql, 0, rows))
         else:
             _side_by_side(db, sql, (0, rows // 2, rows))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from specdiag.cache import Cache
 
 MOST_THREADS = 1024
+WORKERS = 2  # string kernels use one core a block, and so does what plans a query
 _MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT]i?B)", re.IGNORECASE)
 LEAST_MEMORY = 50e6  # bytes; with less DuckDB cannot even hold the tables of a small log
 _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -60,6 +61,11 @@ def memory(given: object, where: str) -> str:
             f"{given} of memory is too little", where, f"at least {LEAST_MEMORY / 1e6:.0f}MB"
         )
     return f"{match[1]}{match[2]}"
+
+
+def workers(threads: int | None) -> int:
+    """How many of our own threads work side by side, where DuckDB and Polars have theirs."""
+    return threads or WORKERS
 
 
 def restrain(count: int | None) -> None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from specdiag import (
     content,
     export,
+    means,
     own,
     parsing,
     pickles,
     recognition,
     reference,
     streams,
-    stretches,
 )
 from specdiag.cache import Cache
 from specdiag.parser import Parsed, Parser
@@ -63,7 +63,7 @@ def in_turn(
     So many blocks are parsed at once as there are threads, of all files together. Of a small file
     that is all of it; with one thread nothing is begun before its turn.
     """
-    threads = threads or stretches.WORKERS
+    threads = means.workers(threads)
     workers, openers = ThreadPoolExecutor(threads), ThreadPoolExecutor(threads)
     begun: deque[Future[Opened]] = deque()
     try:

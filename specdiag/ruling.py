@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 
-from specdiag import rule, space, stretches
+from specdiag import rule, space
 from specdiag.errors import SpecdiagError
-from specdiag.means import Means
+from specdiag.means import Means, workers
 from specdiag.rule import Asked, Decision, Hit, Rule
 from specdiag.store import Store
 
@@ -24,7 +24,7 @@ def apply(rules: list[Rule], store: Store, means: Means) -> Iterator[Result]:
     with means.timings.part("needs of rules"):
         asked = rule.ask(rules, store.db)
     few = sum(reading.lines for reading in store.readings) <= FEW
-    threads = means.threads or stretches.WORKERS
+    threads = workers(means.threads)
     if few and threads > 1 and not means.timings.on:  # that wants to know what each takes alone
         yield from _side_by_side(rules, store.db, asked, threads)
         return

@@ -16,7 +16,6 @@ from specdiag.source import Source
 
 BUNDLE = 8  # blocks that are finished together
 LEFT = 50_000  # lines that are too many for that
-WORKERS = 2  # string kernels use one core a block
 SPARE = 2  # blocks that are begun beyond those: there is work while rows are put on disk
 
 One = TypeVar("One")
