@@ -237,6 +237,15 @@ def trace(path, requests, steps, more=0.0, ms=20.0, seed=1, names="p"):
     return path
 
 
+def changed(path, change):
+    """A trace again, each of its records changed."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for nth, row in enumerate(rows):
+        change(nth, row)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
 def asked(specdiag, *arguments):
     answer = specdiag("compare", *map(str, arguments), "--format", "json")
     assert answer.code == 0, answer.err
@@ -310,12 +319,45 @@ def test_requests_without_their_like_are_compared_all_the_same(specdiag, folder)
 def test_longer_answers_are_compared_as_far_as_both_go(specdiag, folder):
     """The arm that goes on gets slow where the other one has ended."""
     one = trace(folder / "a.jsonl", 8, 30)
-    rows = [json.loads(line) for line in trace(folder / "b.jsonl", 8, 90).read_text().splitlines()]
-    for row in rows:
+
+    def slows_down(nth, row):
         row["step_ms"] += 100 * (row["step"] >= 70)
-    (folder / "b.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (found,) = asked(specdiag, one, folder / "b.jsonl")
+
+    other = changed(trace(folder / "b.jsonl", 8, 90), slows_down)
+    (found,) = asked(specdiag, one, other)
     assert by_name(found)["step_ms"]["verdict"] == "same"
+
+
+@pytest.mark.parametrize(("times", "hindered"), [(2.0, True), (1.1, False)])
+def test_an_arm_that_still_warms_up_is_not_comparable(times, hindered, specdiag, folder):
+    def slower(nth, row):
+        row["step_ms"] *= times if nth < 36 else 1
+
+    one = trace(folder / "a.jsonl", 12, 30)
+    other = changed(trace(folder / "b.jsonl", 12, 30), slower)
+    (found,) = asked(specdiag, one, other)
+    assert ("warm-up" in {each["what"] for each in found["hindrances"]}) == hindered
+
+
+def test_equal_texts_are_compared_where_both_arms_begin_a_step(specdiag, folder):
+    """Drafts of 1 and of 3 tokens that are all accepted: every second step of the one is shared."""
+
+    def said(length):
+        def told(nth, row):
+            at = row["step"] * length
+            row |= {
+                "emitted": list(range(at, at + length)), "ctx_len": 100 + at,
+                "commit_len": length, "accepted_depth": length - 1,
+            }  # fmt: skip
+
+        return told
+
+    one = changed(trace(folder / "a.jsonl", 8, 40), said(2))
+    other = changed(trace(folder / "b.jsonl", 8, 20), said(4))
+    (found,) = asked(specdiag, one, other)
+    assert found["pairs"] == 8 and any("gave the same text" in note for note in found["notes"])
+    shared = by_name(found)["commit_len_at_shared_starts"]
+    assert (shared["a"]["value"], shared["b"]["value"], shared["method"]) == (2, 4, "paired")
 
 
 def test_one_request_says_nothing_of_others(specdiag, folder):

@@ -19,6 +19,7 @@ Unit = tuple[float, float]
 FEWEST = 4  # units below which nothing is said of chance
 BLOCKS = 10  # of neighbouring rows, at most
 ENOUGH_TO_RESAMPLE = 12
+WIDEST = math.log(1000)  # half an interval that tells something
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Change:
     """B against A: the logarithm of their ratio, of shares their difference."""
 
     value: float
-    error: float | None = None  # standard error; None: too few units to know
+    error: float | None = None  # standard error; None: too few units, or too few that differ
     freedom: float = 0.0
     critical: float = 0.0  # errors that make the half width of the 95 % interval
     p: float | None = None  # probability of such a change by chance
@@ -151,6 +152,8 @@ def _judged(
     if drawn is not None and units >= ENOUGH_TO_RESAMPLE:
         wide, chance = resample.studentised(*drawn, together, log, abs(value) / error)
         critical, p = max(critical, wide), max(p, chance)
+    if critical * error > WIDEST:  # as where nearly all units are alike, and the draws with them
+        return Change(value, units=units, log=log)
     return Change(value, error, freedom, critical, p, units, log)
 
 

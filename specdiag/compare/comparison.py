@@ -239,8 +239,9 @@ def _warm(view: _View) -> Hindrance | None:
     one, other = (first / rest for first, rest in (early[0], early[1]))
     if max(one, other) < STARTING or min(one, other) > STEADY:
         return None
-    words = [f"first steps take {slow:.1f} times as long" for slow in (one, other)]
-    return Hindrance("warm-up", *words)
+    return Hindrance(
+        "warm-up", f"first steps take {one:.1f} times as long as later ones", f"{other:.1f} times"
+    )
 
 
 def _listed(kinds: dict[str, bool]) -> str:

@@ -24,6 +24,8 @@ def studentised(
 ) -> tuple[float, float]:
     """How many errors hold 95 % of the draws, and the share of draws as far away as `seen` errors.
 
+    The first is infinite where more than 5 % of the draws have no spread at all.
+
     `together`: the n-th units of both arms are drawn as a pair.
     """
     one, other = _few(a), _few(b)
@@ -44,7 +46,7 @@ def studentised(
     ).to_series()
     wide = errors.quantile(0.95, "higher")
     beyond = int((errors >= seen).sum())
-    return (wide if wide is not None and wide < 1e6 else 1e6), (1 + beyond) / (1 + DRAWS)
+    return float("inf") if wide is None else wide, (1 + beyond) / (1 + DRAWS)
 
 
 @lru_cache(8)
