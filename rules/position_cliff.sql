@@ -41,7 +41,7 @@ WITH window_line AS (
 ),
 record AS (
     SELECT q.run, 'record' AS kind, q.source, q.line, q.verify_steps AS steps, q.histogram,
-        greatest(len(q.histogram) - 1, coalesce(ceil(q.proposed_drafts / q.verify_steps), r.draft_tokens - 1, 0))::BIGINT AS width,
+        least(greatest(len(q.histogram) - 1, coalesce(ceil(q.proposed_drafts / q.verify_steps), r.draft_tokens - 1, 0)), 4096)::BIGINT AS width,
         q.proposed_drafts
     FROM request q JOIN run r ON r.run = q.run AND NOT r.tree
     WHERE q.verify_steps > 0 AND len(q.histogram) > 1

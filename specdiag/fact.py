@@ -38,6 +38,7 @@ import duckdb
 
 from specdiag import bundled, space
 from specdiag.estimate import Estimate, places, ratio
+from specdiag.staging import LARGEST
 from specdiag.store import Store
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p99": 0.99}
@@ -154,7 +155,7 @@ def collect(db: duckdb.DuckDBPyConnection, metric: Metric) -> Sample:
         f"""CREATE OR REPLACE TEMP TABLE fact_sample AS
         SELECT run, kind, stat, value, coalesce(weight, 1) AS weight, steps, unit_id, source, line
         FROM (SELECT {empty} WHERE false UNION ALL BY NAME ({metric.sql}))
-        WHERE isfinite(value) AND coalesce(weight > 0 AND isfinite(weight), true)"""
+        WHERE abs(value) <= {LARGEST} AND coalesce(weight > 0 AND weight <= {LARGEST}, true)"""
     )
     kinds = db.execute("SELECT run, kind, stat FROM fact_sample GROUP BY ALL").fetchall()
     runs = {run for run, _, _ in kinds}
@@ -261,12 +262,8 @@ def _quantiles(
         SELECT run, quantile_cont(value, {p:f}) AS value, count(*) AS rows
         FROM {table} GROUP BY run"""
     )
-    sql = _UNITS.format(
-        table=table,
-        x="1",
-        y="(k.value <= q.value)::INTEGER",
-        join="JOIN fact_quantile q ON q.run = k.run",
-    )
+    below = "(k.value <= q.value)::INTEGER"
+    sql = _UNITS.format(table=table, x="1", y=below, join="JOIN fact_quantile q ON q.run = k.run")
     values = dict(db.execute("SELECT run, (value, rows) FROM fact_quantile").fetchall())
     found: dict[str, tuple[Estimate, tuple[float, float] | None]] = {}
     wanted: dict[str, tuple[float, float]] = {}

@@ -34,17 +34,17 @@ CREATE TABLE run (
     model VARCHAR,
     draft_model VARCHAR,
     version VARCHAR,            -- of the engine, or what a client says of it
-    draft_tokens INTEGER,       -- verify width per request, bonus row included
-    draft_steps INTEGER,
-    budget INTEGER,             -- tree nodes without the root
-    top_k INTEGER,              -- candidates per depth
-    block INTEGER,              -- drafter block size; it predicts block - 1 depths
-    page_size INTEGER,
-    log_interval INTEGER,       -- decode steps between two decode lines
+    draft_tokens BIGINT,        -- verify width per request, bonus row included
+    draft_steps BIGINT,
+    budget BIGINT,              -- tree nodes without the root
+    top_k BIGINT,               -- candidates per depth
+    block BIGINT,               -- drafter block size; it predicts block - 1 depths
+    page_size BIGINT,
+    log_interval BIGINT,        -- decode steps between two decode lines
     ready BOOLEAN,              -- said that it was ready, or served
     served BOOLEAN,             -- did some work: decoded, stepped, answered, was measured
     rate_formula VARCHAR,       -- which definition wrote `accept rate`: see derive/09_rate.sql
-    rate_width INTEGER,         -- and what it divided by
+    rate_width BIGINT,          -- and what it divided by
     first_verify_drafts DOUBLE, -- A of the one verification that a build reports; a sign of life
     accept_len DOUBLE,          -- C, mean over steps
     accept_len_from VARCHAR,    -- what it was computed from

@@ -12,7 +12,7 @@ from specdiag.steptable import Steps
 
 DATA = TABLES
 WAITING = tuple(table for table in TABLES if table != "step")
-LARGEST = 2**53  # beyond it a counter is garbage, and sums of it would overflow
+LARGEST, SMALLEST = 2**53, 1e-12  # other numbers are garbage, and what is computed of them, too
 PLACE = ("source", "line", "time", "rank")  # what tables are joined by, which takes no constants
 IN_ORDER = ("decode",)  # tables whose rows are put in the order of their lines
 WAITING_ROWS = 130_000  # rows of a table that wait as frames: fewer would be small pieces on disk
@@ -184,22 +184,26 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cast(frame: pl.DataFrame, column: str, type: str) -> str:
-    """What a user's parser calls by another type becomes NULL, and so does a garbled counter."""
+    """What a user's parser calls by another type becomes NULL, and so does a garbled number."""
     if column not in frame.columns:
         return f"NULL::{type}"
-    if type in ("INTEGER", "DOUBLE") and frame.schema[column] == _EXACT[type]:
+    exact = frame.schema[column] == _EXACT.get(type)
+    if exact and type == "INTEGER":
         return _name(column)
     value = f"TRY_CAST({_name(column)} AS {type})"
-    if type != "BIGINT":
+    if type not in ("BIGINT", "DOUBLE"):
         return value
-    if frame.schema[column] == pl.Int64:
-        values = frame.get_column(column)
-        if values.is_between(-LARGEST, LARGEST).all():  # NULL is no reason against it
+    if exact:
+        sizes = frame.get_column(column).abs()
+        if ((sizes == 0) | sizes.is_between(SMALLEST, LARGEST)).all():  # NULL is none of them
             return _name(column)
-    return f"CASE WHEN {value} BETWEEN -{LARGEST} AND {LARGEST} THEN {value} END"
+    sound = f"{value} BETWEEN -{LARGEST} AND {LARGEST}"
+    if type == "DOUBLE":
+        sound += f" AND ({value} = 0 OR abs({value}) >= {SMALLEST})"
+    return f"CASE WHEN {sound} THEN {value} END"
 
 
-_EXACT = {"INTEGER": pl.Int32, "DOUBLE": pl.Float64}
+_EXACT = {"INTEGER": pl.Int32, "BIGINT": pl.Int64, "DOUBLE": pl.Float64}
 
 
 def _name(column: str) -> str:

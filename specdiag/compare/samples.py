@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,12 +97,11 @@ class Samples:
         )
         for key, *sums in cursor.fetchall():
             for name, x, y in zip(METRICS, sums[::2], sums[1::2], strict=True):
-                if x is not None and y is not None:
-                    found.setdefault(name, {})[key] = (x, y)
+                _take(found, name, key, x, y)
         for sql in (_POSITIONS, _RANGES, _STAGES):
             cursor = self.store.db.execute(self._about(sql), _given(kind, cut))
-            for name, key, x, y in cursor.fetchall():
-                found.setdefault(name, {})[key] = (x, y)
+            for row in cursor.fetchall():
+                _take(found, *row)
         return found
 
     def steps(self, kind: str) -> float:
@@ -160,6 +160,12 @@ class Cut:
     high: float | None = None
 
 
+def _take(found: dict[str, Series], name: str, unit: str, x: float | None, y: float | None) -> None:
+    """Keep the sums of a unit, if they are sums."""
+    if x is not None and y is not None and math.isfinite(x) and math.isfinite(y):
+        found.setdefault(name, {})[unit] = (x, y)
+
+
 def _given(kind: str, cut: Cut) -> dict[str, Any]:
     ends = sorted((cut.ends or {}).items())
     return {
@@ -183,7 +189,7 @@ _POSITIONS = f"""
 SELECT 'accept_' || k AS metric, key, sum(steps)::DOUBLE AS x, sum(reached)::DOUBLE AS y
 FROM (SELECT key, nth, steps, unnest(range(1, len(reach) + 1)) AS k, unnest(reach) AS reached
       FROM ({_CUT}) WHERE reach IS NOT NULL AND steps > 0)
-GROUP BY k, key ORDER BY k, min(nth)
+WHERE reached IS NOT NULL GROUP BY k, key ORDER BY k, min(nth)
 """
 _RANGES = f"""
 SELECT 'commit_len_at_' || (2 ** range)::BIGINT AS metric, key, sum(steps)::DOUBLE AS x, sum(committed)::DOUBLE AS y

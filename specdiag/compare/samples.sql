@@ -56,7 +56,7 @@ FROM timed
 UNION ALL
 SELECT 'acceptance', row_number() OVER (ORDER BY source, line), source, line, NULL, NULL, NULL, NULL, NULL, ctx_len,
     n, n * c, CASE WHEN step_ms > 0 THEN n END, CASE WHEN step_ms > 0 THEN n * step_ms END, tokens_per_s, CASE WHEN tokens_per_s > 0 THEN 1 END,
-    NULL, NULL, NULL, NULL, list_transform(positions[:8], lambda p: p * n)
+    NULL, NULL, NULL, NULL, list_transform(positions[:8], lambda p: CASE WHEN p BETWEEN 0 AND 1 THEN p * n END)
 FROM (SELECT *, coalesce(nullif(steps, 0), CASE WHEN drafted_tokens > 0 AND commit_len > 1 THEN accepted_tokens / (commit_len - 1) END, 1) AS n,
           coalesce(commit_len, accepted_drafts + 1) AS c FROM acceptance WHERE run = $run)
 UNION ALL

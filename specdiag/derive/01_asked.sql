@@ -42,10 +42,10 @@ SELECT
     TRY_CAST(max(a.value) FILTER (a.key IN ('speculative_dflash_block_size', 'block')) AS INTEGER) AS block,
     TRY_CAST(max(a.value) FILTER (a.key = 'page_size') AS INTEGER) AS page_size,
     TRY_CAST(max(a.value) FILTER (a.key = 'decode_log_interval') AS INTEGER) AS log_interval,
-    max(h.value) FILTER (h.what = 'draft_tokens')::INTEGER AS hinted_draft_tokens,
-    max(h.value) FILTER (h.what = 'verify_width')::INTEGER AS verify_width,
-    max(h.value) FILTER (h.what = 'block')::INTEGER AS hinted_block,
-    max(h.value) FILTER (h.what = 'budget')::INTEGER AS hinted_budget
+    TRY_CAST(max(h.value) FILTER (h.what = 'draft_tokens') AS INTEGER) AS hinted_draft_tokens,
+    TRY_CAST(max(h.value) FILTER (h.what = 'verify_width') AS INTEGER) AS verify_width,
+    TRY_CAST(max(h.value) FILTER (h.what = 'block') AS INTEGER) AS hinted_block,
+    TRY_CAST(max(h.value) FILTER (h.what = 'budget') AS INTEGER) AS hinted_budget
 FROM (SELECT DISTINCT run FROM part)
 LEFT JOIN argument a USING (run)
 LEFT JOIN hint h USING (run)

@@ -55,8 +55,8 @@ hooked AS (
 ),
 measured AS (
     SELECT run, arg_max(tokens_per_s, line) AS tokens_per_s, any_value(upper(algorithm)) AS algorithm,
-        any_value(model) AS model, max(accept_len) AS accept_len, max(draft_tokens)::INTEGER AS draft_tokens,
-        max(draft_steps)::INTEGER AS draft_steps, max(top_k)::INTEGER AS top_k
+        any_value(model) AS model, max(accept_len) AS accept_len, TRY_CAST(max(draft_tokens) AS INTEGER) AS draft_tokens,
+        TRY_CAST(max(draft_steps) AS INTEGER) AS draft_steps, TRY_CAST(max(top_k) AS INTEGER) AS top_k
     FROM benchmark GROUP BY run
 ),
 answered AS (
@@ -103,7 +103,7 @@ SELECT
         OR q.run IS NOT NULL OR m.run IS NOT NULL AS served,
     CASE WHEN f.formula = 'commit_per_proposed' AND f.commit_width = a.draft_steps + 1 AND a.draft_tokens <> a.draft_steps + 1
          THEN 'commit_per_step' ELSE f.formula END AS rate_formula,
-    CASE WHEN f.formula = 'drafts_per_proposed' THEN f.drafts_width ELSE f.commit_width END::INTEGER AS rate_width,
+    TRY_CAST(CASE WHEN f.formula = 'drafts_per_proposed' THEN f.drafts_width ELSE f.commit_width END AS INTEGER) AS rate_width,
     h.first_verify_drafts,
     x.accept_len, x.kind AS accept_len_from,
     coalesce(d.tokens_per_s, s.tokens_per_s, m.tokens_per_s, c.tokens_per_s, v.tokens_per_s) AS tokens_per_s,

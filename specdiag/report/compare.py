@@ -131,7 +131,7 @@ def decomposition(one: Decomposition) -> Iterator[str]:
 
 
 def _part(part: float) -> str:
-    return f"{words.percent(math.expm1(part))} %"
+    return f"{words.percent(math.expm1(min(part, 99)))} %"
 
 
 def settings(one: Comparison) -> Iterator[str]:

@@ -32,7 +32,7 @@ SELECT s.rowid AS id, s.run, n.series,
 FROM step s JOIN named n ON n.run = s.run AND n.request IS NOT DISTINCT FROM s.request JOIN largest l ON l.run = s.run
 WHERE NOT coalesce(warmup, false) AND coalesce(step, line) // 64 % getvariable('asked_every') = 0;
 
-CREATE OR REPLACE TEMP TABLE what_path (id BIGINT, depth INTEGER, "row" INTEGER);
+CREATE OR REPLACE TEMP TABLE what_path (id BIGINT, depth INTEGER, "row" BIGINT);
 
 -- A child whose token the target chose behind its parent is on the path if its parent is.
 INSERT INTO what_path
