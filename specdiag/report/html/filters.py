@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from specdiag.report.text import visible
 LONGEST = 600  # characters of any text
 
 
+@cache
 def environment() -> jinja2.Environment:
-    """Templates of this folder with all that they use."""
+    """Templates of this folder with all that they use; to compile them takes as long as a page."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
