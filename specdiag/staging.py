@@ -195,7 +195,7 @@ def _cast(frame: pl.DataFrame, column: str, type: str) -> str:
         return value
     if exact:
         sizes = frame.get_column(column).abs()
-        if ((sizes == 0) | sizes.is_between(SMALLEST, LARGEST)).all():  # NULL is none of them
+        if ((sizes == 0) | sizes.is_between(SMALLEST, LARGEST)).all():  # or no value
             return _name(column)
     sound = f"{value} BETWEEN -{LARGEST} AND {LARGEST}"
     if type == "DOUBLE":

@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
 def garbled(name, seed):
     """The head of a sample in which some, many or all of the numbers are others."""
     draw = random.Random(f"{name} {seed}")
-    rate = (0.02, 0.3, 1.0)[seed % 3]
+    rate = (0.02, 0.3, 1.0)[seed]
     lines = (SAMPLES / name).read_text(encoding="utf-8").splitlines()[:LINES]
     return "\n".join(
         NUMBER.sub(lambda one: draw.choice(ODD) if draw.random() < rate else one[0], line)

@@ -13,7 +13,7 @@ WITH counted AS (  -- how many steps accept exactly so many
 ),
 reached AS (
     SELECT run, nth, k AS drafts, sum(steps) FILTER (drafts >= k) AS steps, sum(steps) AS whole
-    FROM counted JOIN (SELECT run, nth, unnest(range(1, least(max(drafts), 1000) + 1)) AS k FROM counted GROUP BY run, nth) USING (run, nth) GROUP BY run, nth, k
+    FROM counted JOIN (SELECT run, nth, unnest(range(1, least(max(drafts), 1000) + 1)) AS k FROM counted GROUP BY run, nth) USING (run, nth) GROUP BY run, nth, k  -- a garbled count has billions
     UNION ALL
     SELECT run, 3, drafts, sum(share * steps), sum(steps) FROM (
         SELECT run, coalesce(steps, CASE WHEN drafted_tokens > 0 THEN drafted_tokens / len(positions) END, 1) AS steps, unnest(positions) AS share, unnest(range(1, len(positions) + 1)) AS drafts

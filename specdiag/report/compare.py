@@ -131,7 +131,8 @@ def decomposition(one: Decomposition) -> Iterator[str]:
 
 
 def _part(part: float) -> str:
-    return f"{words.percent(math.expm1(min(part, 99)))} %"
+    part = min(part, 99)  # the share in a change of next to nothing has no bound
+    return f"{words.percent(math.expm1(part))} %"
 
 
 def settings(one: Comparison) -> Iterator[str]:

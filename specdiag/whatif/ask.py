@@ -13,7 +13,7 @@ from specdiag.store import Store
 from specdiag.whatif.answers import Answers, Best, Budget, Range, Traced
 from specdiag.whatif.chain import TABLES as CHAIN
 from specdiag.whatif.chain import caps, chains
-from specdiag.whatif.costs import ALL, FEWEST, Costs
+from specdiag.whatif.costs import ALL, FEWEST, MOST, Costs
 from specdiag.whatif.plain import break_even
 
 TABLES = Path(__file__).with_name("whatif.sql")
@@ -122,7 +122,7 @@ hit AS (
     JOIN what_level USING (id) WHERE kind = $kind AND scope IS NOT NULL GROUP BY ALL
 ),
 grid AS (
-    SELECT m.*, unnest(range(1, least(CASE $kind WHEN 'budget' THEN r.budget ELSE coalesce(r.top_k, 16) - 1 END, 4096) + 1)) AS level
+    SELECT m.*, unnest(range(1, least(CASE $kind WHEN 'budget' THEN r.budget ELSE coalesce(r.top_k, 16) - 1 END, {MOST}) + 1)) AS level
     FROM member m JOIN what_run r USING (run)
 ),
 summed AS (

@@ -9,7 +9,7 @@ from typing import Any
 from specdiag.estimate import Estimate, difference, ratio
 from specdiag.store import Store
 from specdiag.whatif.answers import Cap, Chain, Traced
-from specdiag.whatif.costs import Costs
+from specdiag.whatif.costs import MOST, Costs
 
 TABLES = Path(__file__).with_name("chain.sql")
 SAMPLE = 400  # trees whose nodes under a cap are counted
@@ -28,7 +28,7 @@ def caps(run: Traced, kept: dict[int, Estimate], filled: Store) -> list[Cap]:
 
 
 # Nodes are counted in trees that stand evenly apart, acceptance in all.
-_CAPS = """
+_CAPS = f"""
 WITH RECURSIVE ranked AS (
     SELECT w.id FROM what_step w JOIN step s ON s.rowid = w.id
     WHERE w.run = $run AND w.branches AND s.ranks IS NOT NULL
@@ -46,7 +46,7 @@ reached AS (
     UNION ALL
     SELECT n.id, n."row", greatest(n.rank, r.rank) FROM reached r JOIN node n ON n.id = r.id AND n.parent = r."row" AND n."row" > r."row"
 ),
-cap AS (SELECT unnest(range(1, least(max(rank), 4096) + 1)) AS top_k FROM reached),
+cap AS (SELECT unnest(range(1, least(max(rank), {MOST}) + 1)) AS top_k FROM reached),
 deepest AS (
     SELECT w.id, coalesce(max(l.level), 0) AS level FROM what_step w
     JOIN what_run r ON r.run = w.run AND w.budget >= r.budget

@@ -12,6 +12,7 @@ from specdiag.whatif.cost import Cost, Point
 
 ALL = -1  # the scope of all contexts; the others are powers of two
 FEWEST = 30  # steps of a context range that is told
+MOST = 4096  # budgets and top-k caps that are asked about: a garbled one asks for billions
 
 
 class Costs:
