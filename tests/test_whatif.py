@@ -256,6 +256,10 @@ def test_a_smaller_top_k_is_exact_for_the_nodes_that_it_leaves(world, answer):
         assert 0 < cap.open < 1
 
 
+def test_nothing_is_said_of_caps_where_nodes_have_no_ranks(world, answer):
+    assert only(answer(without(world.steps, "ranks"))).caps == []
+
+
 def test_the_chain_goes_on_where_the_tree_ends(world, answer):
     run = only(answer(world.steps))
     known = [n for n, text in enumerate(world.texts) if len(text) >= DEPTHS]

@@ -46,7 +46,7 @@ reached AS (
     UNION ALL
     SELECT n.id, n."row", greatest(n.rank, r.rank) FROM reached r JOIN node n ON n.id = r.id AND n.parent = r."row" AND n."row" > r."row"
 ),
-cap AS (SELECT unnest(range(1, least(max(rank), {MOST}) + 1)) AS top_k FROM reached),
+cap AS (SELECT unnest(range(1, max(rank) + 1)) AS top_k FROM reached WHERE rank <= {MOST}),
 deepest AS (
     SELECT w.id, coalesce(max(l.level), 0) AS level FROM what_step w
     JOIN what_run r ON r.run = w.run AND w.budget >= r.budget
