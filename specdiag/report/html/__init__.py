@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -20,8 +21,9 @@ FOLDED = 25  # rows of a table that are shown before the rest is folded
 SUMMARY = 3  # kinds of findings that the first screen names
 NODES = 20_000  # of draft trees
 CAP = 1_400_000  # bytes of a page, whatever the input
-# How many of the points of pictures, and of equal things in a list: the first that fits is taken.
-BUDGETS = ((1.0, 100), (0.4, 40), (0.1, 15), (0.0, 8))
+# How many of the points of pictures, and how many of equal things in a list: the first that fits is
+# taken. Lists become shorter before pictures are drawn again, which takes much longer.
+BUDGETS = ((1.0, (100, 40, 15)), (0.4, (40,)), (0.1, (15,)), (0.0, (8,)))
 
 
 def render(
@@ -32,25 +34,30 @@ def render(
 
     `tokens` turns the ids in draft trees into text.
     """
-    data = carried.pack(diagnosis)
-    for share, most in BUDGETS:
-        page = _page(diagnosis, store, origin, tokens, data, share, most)
-        if len(page.encode("utf-8", "backslashreplace")) <= CAP:
-            break
+    template = filters.environment().get_template("page.html.jinja")
+    with ThreadPoolExecutor(1) as pool:
+        data = pool.submit(carried.pack, diagnosis)  # pictures mostly wait for DuckDB
+        for share, lists in BUDGETS:
+            content = _content(diagnosis, store, origin, tokens, data, share)
+            for most in lists:
+                page = template.render(content, most=most)
+                if len(page.encode("utf-8", "backslashreplace")) <= CAP:
+                    return page
     return page
 
 
-def _page(
+def _content(
     diagnosis: Diagnosis, store: Store | None, origin: Provenance | None,
-    tokens: Callable[[int], str] | None, data: carried.Carried, share: float, most: int,
-) -> str:  # fmt: skip
+    tokens: Callable[[int], str] | None, data: Future[carried.Carried], share: float,
+) -> dict[str, Any]:  # fmt: skip
+    """What the template shows, with a share of the points and nodes that a page may have."""
     shown, more, rest = runs.split(diagnosis)
     ids = runs.anchors("finding", [finding.id for finding in diagnosis.findings])
     drawn = pictures.pictures(diagnosis, store, ids, share) if store and share else []
     nodes = int(share * NODES)
     trees = explorer.build(store, diagnosis.findings, tokens, nodes, ids) if store else None
     groups = text.groups(diagnosis)
-    packed = {"diagnosis": data.packed}
+    packed = {"diagnosis": data.result().packed}
     if drawn:
         packed |= {"figures": packing.pack_json([one["data"] for one in drawn]),
                    "plotly": packing.plotly_packed()}  # fmt: skip
@@ -70,7 +77,7 @@ def _page(
             marked[name].append((one["id"], one["title"]))
     decided, applying = text.coverage(diagnosis)
     top = _top(groups)
-    return filters.environment().get_template("page.html.jinja").render(
+    return dict(
         version=__version__, allowed=hashes, style=Markup(style),
         packed={name: Markup(one) for name, one in packed.items()},
         scripts=[Markup(one) for one in scripts],
@@ -80,7 +87,7 @@ def _page(
         top=top[:SUMMARY], more_kinds=len(top[SUMMARY:]),
         headings=table.HEADINGS,
         runs=shown, more_runs=more, other_runs=rest, notes=_notes(diagnosis),
-        groups=groups, ids=ids, marked=marked, most=most, names=runs.NAMED, json_runs=data.runs,
+        groups=groups, ids=ids, marked=marked, names=runs.NAMED, json_runs=data.result().runs,
         pictures=drawn, kinds=pictures.grouped(drawn),
         pairs=pairs.pairs(diagnosis, store) if store else [],
         explorer=trees,
