@@ -206,6 +206,11 @@ def draw(
     ]  # fmt: skip
 
 
+# To twelve digits: the order in which threads add up a mean must not decide which points are drawn.
+_ROUNDED = """coalesce(
+    round({0}, greatest(11 - TRY_CAST(floor(log10(abs(nullif({0}, 0)))) AS INTEGER), 3)), {0})"""
+
+
 def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> bool:
     """Table picture: the rows of the sketch that can be drawn, with all columns; if it has any."""
     known = " OR ".join(f"EXISTS (FROM {rows})" for rows in sketch.needs)
@@ -217,9 +222,11 @@ def _collect(db: duckdb.DuckDBPyConnection, sketch: Sketch) -> bool:
     given = {row[0]: row[1] for row in db.execute("DESCRIBE sketch").fetchall()}
     types = _OPTIONAL | {"x": "VARCHAR" if sketch.x.scale == "category" else "DOUBLE"}
     columns = {name: f"{name if name in given else 'NULL'}::{types[name]}" for name in types}
-    for name in ("x", "high"):
+    for name in ("x", "y", "low", "high"):
         if given.get(name, "").startswith("TIMESTAMP"):
             columns[name] = f"(epoch_us({name}) / 1000)::DOUBLE"
+        elif types[name] == "DOUBLE" and name in given:
+            columns[name] = _ROUNDED.format(columns[name])
     for name in ("panel", "series", "part"):
         columns[name] = f"coalesce({columns[name]}, '')"
     columns["draw"] = f"coalesce(draw, '{sketch.draw}')" if "draw" in given else f"'{sketch.draw}'"

@@ -109,5 +109,4 @@ def _short(value: Any) -> Any:
     """A figure with as many digits as can be seen in a picture; times to the millisecond."""
     if not isinstance(value, float):
         return value
-    value = float(f"{value:.12g}")  # the order of a sum must not decide how a half is rounded
     return round(value) if abs(value) >= 100_000 else float(f"{value:.5g}")

@@ -17,7 +17,7 @@ extreme AS (
     SELECT group_nth, unnest([arg_min(nth, (y, place, nth)), arg_max(nth, (y, place, -nth))]) AS nth
     FROM placed WHERE most IS NOT NULL GROUP BY group_nth, stretch
     UNION ALL
-    SELECT group_nth, unnest([arg_min(nth, (place, nth)), arg_max(nth, (place, -nth))]) FROM placed WHERE most IS NOT NULL GROUP BY group_nth
+    SELECT group_nth, unnest([arg_min(nth, (place, y, nth)), arg_max(nth, (place, y, -nth))]) FROM placed WHERE most IS NOT NULL GROUP BY group_nth
 ),
 sample AS (
     SELECT group_nth, nth FROM (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -147,12 +148,30 @@ def test_thinning_keeps_ends_peaks_and_proofs(pairs, data, kind):
     assert len(one.x) <= min(len(rows), most + len(proof))
     assert len(one.x) == len(rows) or len(rows) > most
     assert picture.thinned == (len(one.x) < len(rows))
-    short = thinning._short
+
+    def short(value):
+        return thinning._short(float(f"{value:.12g}"))
+
     assert {short(min(y for _, y in pairs)), short(max(y for _, y in pairs))} <= set(one.y)
     assert {short(min(x for x, _ in pairs)), short(max(x for x, _ in pairs))} <= set(one.x)
     assert one.x == sorted(one.x)
     flagged = {(one.x[n], one.y[n], name) for n, names in one.flags.items() for name in names}
     assert flagged == {(short(pairs[n][0]), short(pairs[n][1]), f"finding {n}") for n in proof}
+
+
+@pytest.mark.parametrize("kind", ["point", "line"])
+def test_the_order_in_which_threads_are_done_changes_nothing(kind):
+    sums = [0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1]
+    assert sums[0] != sums[1]
+    drawn = []
+    for turn in range(2):
+        rows = [
+            {"run": "a", "x": max(n % 600, 100), "y": n % 7 + sums[(n + turn) % 2]}
+            for n in range(4_200)
+        ]
+        random.Random(turn).shuffle(rows)
+        drawn.append(sketched(rows, draw=kind))
+    assert drawn[0][0].thinned and drawn[0] == drawn[1]
 
 
 def test_a_cloud_stays_a_cloud():

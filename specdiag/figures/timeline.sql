@@ -113,4 +113,4 @@ HAVING min(e.time) FILTER (e.kind = 'ready') > min(e.time)
 UNION ALL
 (SELECT run, panel, 'shade', 'idle', NULL, before, NULL, NULL, epoch_ms(follows), 'idle', NULL, NULL, 10, NULL FROM gap WHERE idle AND follows > before
 QUALIFY row_number() OVER (PARTITION BY run ORDER BY epoch_us(follows) - epoch_us(before) DESC, before) <= 60)
-ORDER BY panel, run, nth, series, x, first, label
+ORDER BY panel, run, nth, series, part, x, first, label
