@@ -17,6 +17,8 @@ PATHS = (
     "fields.message", "event.original", "content",
 )  # fmt: skip
 LOOKED_AT = 50  # lines
+# journald hands out a message with control characters, as colours have, as a list of its bytes.
+IN_BYTES, BYTES = "MESSAGE", r"^\[[0-9]+(?:, ?[0-9]+)*\]$"
 
 
 def of(lines: Sequence[str]) -> str:
@@ -24,7 +26,8 @@ def of(lines: Sequence[str]) -> str:
     looked_at = list(islice((line for line in lines if line.strip()), LOOKED_AT))
     records = [record for line in looked_at if isinstance(record := _record(line), dict)]
     for path in PATHS:
-        texts = [text for one in records if isinstance(text := _at(one, path), str)]
+        kinds = (str, list) if path == IN_BYTES else (str,)
+        texts = [one for one in records if isinstance(_at(one, path), kinds)]
         if len(texts) > len(looked_at) / 2:
             return path
     return ""
@@ -37,11 +40,22 @@ def opened(frame: pl.DataFrame, path: str) -> pl.DataFrame:
     """
     text = pl.col("text")
     outside = pl.when(~text.str.starts_with("{")).then(text)
-    inside = text.str.json_path_match(place(path)).str.strip_chars_end("\r\n")
+    inside = text.str.json_path_match(place(path))
     frame = frame.with_columns(pl.coalesce(inside, outside).fill_null("").alias("text"))
+    if path == IN_BYTES:
+        frame = frame.with_columns(_decoded(frame.get_column("text")))
+    frame = frame.with_columns(text.str.strip_chars_end("\r\n"))
     if frame.get_column("text").str.contains("\n", literal=True).any():
         frame = frame.with_columns(text.str.split("\n")).explode("text")
     return frame
+
+
+def _decoded(text: pl.Series) -> pl.Series:
+    """Texts, those that are lists of bytes as what they say."""
+    listed = text.str.contains(BYTES)
+    found = [json.loads(one) for one in text.filter(listed)]
+    said = [bytes(min(byte, 255) for byte in one).decode("utf-8", "replace") for one in found]
+    return text.scatter(listed.arg_true(), said) if said else text
 
 
 def place(path: str) -> str:

@@ -277,6 +277,10 @@ ENCODINGS = {
     "cloud logging": lambda text: exported(text, insertId="x", resource={"type": "pod"}, textPayload="{}"),
     "cloud logging of a logger": lambda text: exported(text, jsonPayload={"message": "{}", "level": "info"}),
     "journald json": lambda text: exported(text, __CURSOR="s=1", MESSAGE="{}", _PID="4711"),
+    "journald json with colours": lambda text: "".join(
+        json.dumps({"MESSAGE": list(f"\x1b[32m{line}\x1b[0m".encode()), "_PID": "4711"}) + "\n"
+        for line in text.splitlines()
+    ).encode(),
     "a logger's json": lambda text: exported(text, level="info", message="{}"),
     "elastic": lambda text: exported(text, **{"@timestamp": "2026-03-14T10:21:07Z", "@message": "{}"}),
     "several lines a record": lambda text: (json.dumps({"message": text}) + "\n").encode(),
