@@ -18,9 +18,9 @@ def opened(file: Source, head: bytes, parsers: list[Parser]) -> Form | None:
     None where it is no such export: then the file stays as it is.
     """
     level = document.level(head)
-    if not level:
+    if not level and not document.is_document(head):
         return None
-    records = document.split(head, level)
+    records = document.split(head, level or None)
     found = Head.of(records).opened()
     chosen = choose([one for one in parsers if one.format == "lines"], found)[0] if found else None
     if found is None or chosen is None:
@@ -29,17 +29,32 @@ def opened(file: Source, head: bytes, parsers: list[Parser]) -> Form | None:
 
 
 def have_records(file: Source, level: int) -> bool:
-    """Put the elements of a list in a document into a source's `records`, if they are not many."""
+    """Put the elements of a list in a document into a source's `records`, if they are not many.
+
+    At level 0 they are the objects of a file that stand side by side.
+    """
+    data = whole(file)
+    if data is None:
+        return False
+    keep(file, document.split(data, level or None))
+    return True
+
+
+def whole(file: Source) -> bytes | None:
+    """All of a file, or None where that is too much, which is said."""
     data = content.whole(file)
     if data is None:
         file.warn(
             f"a JSON value of more than {content.WHOLE >> 20} MB is not read",
             "export one record a line",
         )
-        return False
-    file.records = records = document.split(data, level)
+    return data
+
+
+def keep(file: Source, records: bytes) -> None:
+    """Have a source read, and quoted, as these lines."""
+    file.records = records
     file.quoted = lambda wanted: _quoted(records, wanted)
-    return True
 
 
 def turn(file: Source, form: Form, head: bytes) -> None:
@@ -52,8 +67,7 @@ def turn(file: Source, form: Form, head: bytes) -> None:
         file.warn("its newest line comes first", "sort it by time")
         return
     lines = [line for line in data.split(b"\n") if line.strip()]
-    file.records = records = b"\n".join(reversed(lines))
-    file.quoted = lambda wanted: _quoted(records, wanted)
+    keep(file, b"\n".join(reversed(lines)))
     file.warn(
         "its newest line comes first: it is read from its end, and lines are counted from there",
         "export it with the oldest line first to have them counted as they stand",

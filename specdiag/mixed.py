@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from specdiag import content, document, export, raw, recognition
+from specdiag import boxed, content, document, export, raw, recognition
 from specdiag.labels import escape
 from specdiag.parser import Parser
 from specdiag.source import Own, Source
@@ -64,8 +64,8 @@ def parted(file: Source, parsers: list[Parser]) -> list[Source]:
     """The file once for each server that writes into it; just the file where it is one's."""
     if file.magic() == content.PARQUET:
         return [file]
+    head = boxed.head(file)
     quiet = replace(file, notices=[], marks=[])
-    head = content.head(quiet)
     level = document.level(head)
     first = _lines(document.split(head, level) if level else head)
     lines: list[str] = []

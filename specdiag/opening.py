@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from specdiag import (
+    boxed,
     content,
     export,
     means,
@@ -107,7 +108,7 @@ def recognise(file: Source, parsers: list[Parser]) -> Form | None:
         file.records = reference.records(file)
         chosen, _ = recognition.choose(parsers, Head.of(file.records[: content.HEAD]))
         return Form(chosen) if chosen else None
-    head = file.own.head if file.own else content.head(file)
+    head = file.own.head if file.own else boxed.head(file)
     if head.startswith(content.PARQUET):
         from specdiag import parquet
 

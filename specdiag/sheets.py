@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -126,6 +127,7 @@ def _record(frame: pl.DataFrame, sheet: Sheet, parser: Parser | None) -> pl.Expr
 def _cells(sheet: Sheet, data: bytes) -> pl.DataFrame:
     """The cells as texts; an empty line is a row without any."""
     schema = {str(n): pl.String for n in range(len(sheet.names))}
+    warnings.filterwarnings("ignore", message="CSV malformed")  # rows that do not fit are counted
     return pl.read_csv(
         io.BytesIO(data.replace(b"\0", b"").removeprefix(b"\xef\xbb\xbf")), has_header=False,
         separator=sheet.separator, schema=schema, truncate_ragged_lines=True,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import writers
 from compose import Server
 
+from specdiag.errors import SpecdiagError
+
+SAMPLES = Path(__file__).parents[1] / "sample_logs"
 SERVERS = {
     "sglang": Server(version="0.5.12", traffic=((4, 80),), seed=3),
     "vllm": Server(engine="vllm", version="0.12.0", traffic=((4, 60),), seed=1),
@@ -38,6 +44,16 @@ def whole(record, around, **how):
 
 def hit(at, line):
     return {"_index": "logs", "_id": iso(at), "_source": {"@timestamp": iso(at), "message": line}}
+
+
+def pair(at, line):
+    return [str(epoch(at, 1_000_000_000)), line]
+
+
+def sheet(names, rows):
+    text = io.StringIO()
+    csv.writer(text).writerows([names, *rows])
+    return text.getvalue()
 
 
 EXPORTS = {
@@ -70,7 +86,50 @@ EXPORTS = {
     "Grafana": whole(
         lambda at, line: {"line": line, "timestamp": str(epoch(at, 1_000_000_000))}, list
     ),
-}
+    "an answer of Loki": whole(
+        pair, lambda found: {"status": "success", "data": {"resultType": "streams", "result": [
+            {"stream": {"app": "x", "pod": "server-0"}, "values": found}]}},
+    ),
+    "Loki's answer, pretty": whole(
+        pair, lambda found: {"data": {"result": [{"stream": {}, "values": found[::-1]}]}}, indent=2
+    ),
+    "a push to Loki": whole(pair, lambda found: {"streams": [{"stream": {}, "values": found}]}),
+    "CloudWatch Insights": whole(
+        lambda at, line: [{"field": "@timestamp", "value": at.isoformat(" ", "milliseconds")},
+                          {"field": "@message", "value": line}, {"field": "@ptr", "value": "C"}],
+        lambda found: {"results": found, "status": "Complete"},
+    ),
+    "OpenTelemetry": each(
+        lambda at, line: {"resourceLogs": [{
+            "resource": {"attributes": [{"key": "k8s.pod.name", "value": {"stringValue": "a"}}]},
+            "scopeLogs": [{"logRecords": [
+                {"timeUnixNano": str(epoch(at, 1_000_000_000)), "body": {"stringValue": line}}]}],
+        }]}
+    ),
+    "journald, in bytes": each(
+        lambda at, line: {"MESSAGE": list(f"\x1b[32m{line}\x1b[0m".encode()),
+                          "__REALTIME_TIMESTAMP": str(epoch(at, 1_000_000))}
+    ),
+    "journald, pretty": lambda lines: "".join(
+        json.dumps({"__REALTIME_TIMESTAMP": str(epoch(at, 1_000_000)), "MESSAGE": line}, indent="\t")
+        + "\n" for at, line in lines
+    ),
+    "journald's export": lambda lines: "".join(
+        f"__CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP={epoch(at, 1_000_000)}\nMESSAGE={line}\n\n"
+        for at, line in lines
+    ),
+    "journald, verbose": lambda lines: "".join(
+        f"Thu {at:%Y-%m-%d %H:%M:%S.%f} UTC [s=1;i=2;b=3]\n    PRIORITY=6\n    MESSAGE={line}\n"
+        f"    _SOURCE_REALTIME_TIMESTAMP={epoch(at, 1_000_000)}\n" for at, line in lines
+    ),
+    "a sheet of Splunk's": lambda lines: sheet(["_raw", "_time", "host"], [
+        [line, iso(at), "gpu01"] for at, line in lines
+    ]),
+    "a sheet of Grafana's": lambda lines: sheet(["Date", "Line", "tsNs"], [
+        [iso(at), line, epoch(at, 1_000_000_000)] for at, line in lines
+    ]),
+}  # fmt: skip
+SEVERAL_LINES = ("an array of hits", "journald, pretty")  # that a record takes
 
 
 @pytest.fixture
@@ -105,7 +164,7 @@ def test_what_was_exported_says_what_the_log_says(server, by, store, diagnose, t
     assert len(rows) == len(plain.rows("FROM acceptance"))
     for row in rows:  # also over New Year, which vLLM's own times would not tell
         nth = row["line"] - 1
-        if by != "an array of hits":  # whose records take several lines each
+        if by not in SEVERAL_LINES:
             assert abs(row["time"] - (START + nth * EVERY)) < timedelta(seconds=1)
     assert rows[-1]["time"].year == (2027 if len(lines) * EVERY > timedelta(seconds=5) else 2026)
     bad = [one for one in diagnose(tmp_path / "server.json").findings if one.severity in BAD]
@@ -165,6 +224,70 @@ def test_an_export_with_the_newest_line_first_says_what_the_log_says(
             ["its newest line comes first"] if name == "b" else []
         )
     assert facts[0] == facts[1]
+
+
+FAILED = {
+    "graph_capture_failed": SAMPLES / "graph_capture_failed.log",
+    "draft_does_not_match": SAMPLES / "refused-drafter-llamacpp.log",
+}
+
+
+@pytest.mark.parametrize("by", [*EXPORTS, "a notebook"])
+@pytest.mark.parametrize("cause", FAILED)
+def test_what_failed_is_named_wherever_the_log_was_exported(cause, by, tmp_path, diagnose):
+    lines = FAILED[cause].read_text("utf-8").splitlines()
+    path = tmp_path / "server.json"
+    path.write_text(
+        notebook(lines) if by == "a notebook"
+        else EXPORTS[by]([(START + nth * EVERY, line) for nth, line in enumerate(lines)]), "utf-8"
+    )  # fmt: skip
+    assert [one.rule.name for one in diagnose(path).causes] == [cause]
+
+
+def notebook(lines):
+    printed = {"name": "stderr", "output_type": "stream", "text": [f"{one}\n" for one in lines]}
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Serving"]},
+        {"cell_type": "code", "execution_count": 1, "metadata": {}, "outputs": [printed],
+         "source": ["!serve"]},
+    ]  # fmt: skip
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def test_two_pods_in_an_answer_of_loki_are_two_servers(tmp_path, diagnose):
+    taken = [(START + nth * EVERY, one) for nth, one in enumerate(writers.lines(SERVERS["sglang"]))]
+    streams = [
+        {"stream": {"app": "x", "pod": f"server-{nth}"}, "values": [pair(*one) for one in taken]}
+        for nth in range(2)
+    ]
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps({"data": {"result": streams}}), "utf-8")
+    runs = diagnose(path).runs
+    assert len(runs) == 2 and runs[0].facts == runs[1].facts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"data": {"result": [{"stream": {}, "values": [["x", "a"], ["y", 1]]}]}}',
+        '{"data": {"result": [{"stream": 1, "values": [1, ["2", null]]}]}}',
+        '{"results": [[{"field": 1}]]}',
+        '{"results": [[{"field": "@message", "value": {}}, 3]]}',
+        '{"resourceLogs": [{"resource": 1}]}',
+        '{"resourceLogs": [3]}',
+        '{"cells": [{"cell_type": "code", "outputs": [{"text": [1]}]}]}',
+        '{"cells": [1, {"cell_type": "code"}]}',
+        "__CURSOR=1\nMESSAGE=\n",
+        "time,message\n",
+        'time,message\n"2026',
+        '{"data": {"result": [{"stream": {}, "values": [["1", "',
+    ],
+)
+def test_what_only_begins_like_an_export_is_named(text, tmp_path, diagnose):
+    path = tmp_path / "server.json"
+    path.write_text(text, "utf-8")
+    with pytest.raises(SpecdiagError, match="no parser knows this file"):
+        diagnose(path)
 
 
 def test_llama_cpp_has_the_times_that_its_collector_prints(store):
