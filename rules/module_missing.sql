@@ -8,7 +8,7 @@
 --   "For a name that cannot be imported, install the version that this release of the server pins (`pip install 'sglang[all]==VERSION'`): upgrading one package alone breaks the next pin.",
 --   "A supervisor that restarts the server repeats the same line: read the first start only.",
 -- ]
--- formula  = "a name that cannot be imported, before the server is ready"
+-- formula  = "a name that cannot be imported, of which the server dies"
 -- unlike   = [
 --   "An import that Python or the server survives: the start goes on after it.",
 --   "An undefined symbol inside a library that is there (binary_mismatch).",
@@ -18,9 +18,9 @@
 --   { name = "version", cause = "the package is older or newer than the server expects", test = "pip install SERVER==VERSION, so that all pins are met at once" },
 -- ]
 -- reports  = ["sgl-project/sglang#2166", "sgl-project/sglang#21722", "sgl-project/sglang#6160", "sgl-project/sglang#10891"]
--- explains = ["start_failed", "server_died"]
+-- explains = ["start_failed", "speculative_assertion", "server_died"]
 
-WITH cause AS (SELECT run, source, line, type, message FROM problem WHERE cause AND at_start),
+WITH cause AS (SELECT run, source, line, type, message, at_start FROM problem WHERE cause AND (at_start OR killed)),
 named AS (
     SELECT *,
         regexp_extract(message, 'No module named [''"]?([A-Za-z0-9_.-]+)', 1) AS module,
@@ -45,15 +45,15 @@ named AS (
 -- A version complaint often stands one exception further out than the look-up that failed.
 complaint AS (
     SELECT run, arg_min(message, line) AS message, min(line) AS line, arg_min(source, line) AS source
-    FROM problem WHERE at_start AND fatal AND NOT follows AND (message LIKE '%minimum required version%' OR message LIKE '%is required for a normal functioning%')
+    FROM problem WHERE fatal AND NOT follows AND (message LIKE '%minimum required version%' OR message LIKE '%is required for a normal functioning%')
     GROUP BY run
 ),
 repeated AS (
-    SELECT run, message, count(*) AS times FROM problem WHERE at_start AND fatal AND NOT follows GROUP BY run, message
+    SELECT run, message, count(*) AS times FROM problem WHERE fatal AND NOT follows GROUP BY run, message
 )
 SELECT
     n.run,
-    format('the start died because {}{}{}',
+    format('{} died because {}{}{}', CASE WHEN at_start THEN 'the start' ELSE 'the server' END,
         CASE WHEN c.message IS NOT NULL THEN 'a version does not fit: ' || shortened(c.message, 160)
              WHEN module <> '' THEN 'there is no module named ' || module
              WHEN name <> '' THEN format('{} cannot be imported{}: the installed version is older or newer than the server expects', name, CASE WHEN origin <> '' THEN ' from ' || origin ELSE '' END)

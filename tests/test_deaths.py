@@ -116,6 +116,16 @@ DEATHS = {
         ) + "llm-1 exited with code 1\n",
         "CachedGrammarCompiler",
     ),
+    "an import that the first request makes": (
+        "module_missing",
+        sglang("ModuleNotFoundError: No module named 'deep_ep'", [("speculative/eagle_worker", "verify")]),
+        "the server died because there is no module named deep_ep",
+    ),
+    "an interface that the first draft looks up": (
+        "module_missing",
+        vllm("AttributeError: module 'flashinfer' has no attribute 'batch_decode'"),
+        "flashinfer has no batch_decode",
+    ),
     "a drafter's configuration": (
         "draft_does_not_match",
         sglang("ValueError: the DFLASH draft config has no target_layer_ids", [("speculative/dflash_worker", "__init__")], ready=False, algorithm="DFLASH"),
