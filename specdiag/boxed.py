@@ -24,6 +24,8 @@ COUNTERS = re.compile(r"token|latency|prompt", re.IGNORECASE)  # of requests, wh
 LONGEST_CELL, LONGEST_HEADING = 1 << 24, 2000
 BETWEEN = " \t\r\n,\ufeff"  # values
 
+LOG = "log"  # where a record has its line: before all that labels may be called
+
 Record = dict[str, Any]
 
 
@@ -53,7 +55,7 @@ def head(file: Source) -> bytes:
 def _lines(box: Box, text: str) -> bytes:
     try:
         return b"\n".join(json.dumps(one).encode() for one in box.records(text))
-    except (AttributeError, KeyError, TypeError, ValueError):  # it only began like one
+    except (AttributeError, KeyError, TypeError, ValueError, csv.Error):  # it only began like one
         return b""
 
 
@@ -89,7 +91,7 @@ def _loki(text: str) -> Iterator[Record]:
             if len(pairs) > 1 and int(pairs[0][0]) > int(pairs[-1][0]):
                 pairs.reverse()  # lines of one moment stay in their order
             found += [
-                {**(labels if isinstance(labels, dict) else {}), "time": one[0], "line": one[1]}
+                {**(labels if isinstance(labels, dict) else {}), "time": one[0], LOG: one[1]}
                 for one in pairs
             ]
     yield from sorted(found, key=lambda one: int(one["time"]))
@@ -114,7 +116,7 @@ def _telemetry(text: str) -> Iterator[Record]:
                 for scope in _named(written, "logRecords"):
                     for one in scope["logRecords"]:
                         yield {**labels, "time": one.get("timeUnixNano"),
-                               "message": (one.get("body") or {}).get("stringValue")}  # fmt: skip
+                               LOG: (one.get("body") or {}).get("stringValue")}  # fmt: skip
 
 
 def _notebook(text: str) -> Iterator[Record]:
@@ -125,7 +127,7 @@ def _notebook(text: str) -> Iterator[Record]:
                 for output in cell.get("outputs") or []:
                     printed = output.get("text") or []
                     whole = printed if isinstance(printed, str) else "".join(printed)
-                    yield from ({"message": line} for line in whole.split("\n"))
+                    yield from ({LOG: line} for line in whole.split("\n"))
 
 
 def _journal(text: str) -> Iterator[Record]:
@@ -143,7 +145,7 @@ def _sheet(text: str) -> Iterator[Record]:
     names, line, time = _columns(next(rows, []))
     for row in rows:
         cells = dict(zip(names, row, strict=False))
-        yield cells | {"time": cells.get(time), "message": cells.get(line)}
+        yield cells | {"time": cells.get(time), LOG: cells.get(line)}
 
 
 def _columns(heading: Sequence[str]) -> tuple[list[str], str, str]:
@@ -156,7 +158,7 @@ def _columns(heading: Sequence[str]) -> tuple[list[str], str, str]:
 
 def _is_sheet(head: bytes) -> bool:
     first = head.partition(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
-    if len(first) > LONGEST_HEADING or "," not in first:
+    if len(first) > LONGEST_HEADING or "," not in first or "\r" in first:
         return False
     names, line, time = _columns(next(csv.reader([first]), []))
     return bool(line and time) and not any(map(COUNTERS.search, names))

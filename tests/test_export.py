@@ -280,6 +280,7 @@ def test_two_pods_in_an_answer_of_loki_are_two_servers(tmp_path, diagnose):
         "__CURSOR=1\nMESSAGE=\n",
         "time,message\n",
         'time,message\n"2026',
+        "time,message\r50 %\r100 %\n",
         '{"data": {"result": [{"stream": {}, "values": [["1", "',
     ],
 )
