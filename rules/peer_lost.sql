@@ -15,6 +15,7 @@
 --   "Silence before them: the server hung first (server_hung).",
 --   "Connections that break while a server is stopped, and transfers that a client aborted.",
 --   "A health check that failed during a long prompt, after which decoding went on.",
+--   "A prefill node that was exchanged while it owed nobody anything.",
 -- ]
 -- causes   = [
 --   { name = "process", cause = "a rank's process was killed or crashed without a word", test = "dmesg and the container's state at that second; the rank that wrote no error" },
@@ -39,7 +40,7 @@ WITH lost AS (
     SELECT run, source, line, time, rank, 'health check failed', 'health' FROM event WHERE kind = 'life' AND name = 'Health check failed'
     UNION ALL
     SELECT run, source, line, time, rank, detail, 'transfer' FROM event
-    WHERE kind = 'transfer_failed' AND NOT regexp_matches(detail, '(?i)abort(?:ed)? by|AbortReq|client|cancel')
+    WHERE kind = 'transfer_failed' AND coalesce(value, 1) > 0 AND NOT regexp_matches(detail, '(?i)abort(?:ed)? by|AbortReq|client|cancel')
 ),
 beat AS NOT MATERIALIZED (
     SELECT run, source, line, time FROM decode WHERE NOT coalesce(running > 0 AND tokens_per_s = 0, false) UNION ALL SELECT run, source, line, time FROM prefill
@@ -69,7 +70,7 @@ death AS (SELECT run, max(line) AS line FROM event WHERE kind = 'life' AND regex
 summed AS (
     SELECT run, arg_min({'what': what, 'text': text, 'rank': rank, 'time': time, 'place': cite(source, line)}, (time, source, line)) AS first,
         count(*) FILTER (what IN ('network', 'process')) AS breaks, count(*) FILTER (what = 'health') AS failures, count(*) FILTER (what = 'transfer') AS transfers,
-        bool_or(text ILIKE 'Lost connection with prefill%') AS gone, bool_or(over AND what <> 'transfer') AS over,
+        bool_or(regexp_matches(text, '(?i)^los(t|ing) connection with prefill')) AS gone, bool_or(over AND what <> 'transfer') AS over,
         count(DISTINCT rank) AS number, string_agg(DISTINCT rank, ', ' ORDER BY rank) AS ranks, epoch(max(time) FILTER (what = 'health') - min(time) FILTER (what = 'health')) AS failing_s,
         any_value(served_time) AS served_time, any_value(cite(served_source, served_line)) AS served_place, count(served_line) > 0 AS served,
         arg_min(cite(source, line), (time, source, line), 3) AS places

@@ -30,11 +30,11 @@
 -- Every report and every prompt. A window of vLLM in which requests ran and not one token came of
 -- them is no progress.
 WITH spoken AS NOT MATERIALIZED (
-    SELECT run, coalesce(rank, '') AS rank, source, line, time, 'decode' AS kind, running, tokens, usage, ctx_len,
+    SELECT run, coalesce(rank, '') AS rank, source, line, time, 'decode' AS kind, running, tokens, tokens_per_s, usage, ctx_len,
         NOT (coalesce(running > 0, false) AND tokens_per_s = 0 AND coalesce(prompt_tokens_per_s, 0) = 0) AS progress
     FROM decode WHERE time IS NOT NULL
     UNION ALL
-    SELECT run, coalesce(rank, ''), source, line, time, 'prefill', coalesce(running, 0) + coalesce(new_requests, 0), NULL, usage, NULL, true
+    SELECT run, coalesce(rank, ''), source, line, time, 'prefill', coalesce(running, 0) + coalesce(new_requests, 0), NULL, NULL, usage, NULL, true
     FROM prefill WHERE time IS NOT NULL
 ),
 -- Who noticed, and when.
@@ -64,7 +64,7 @@ concerned AS (
 beat AS (FROM spoken WHERE run IN (FROM concerned)),
 spaced AS (
     SELECT *, epoch(lead(time) OVER own - time) AS gap_s, lead(kind) OVER own AS next_kind, lead(running) OVER own AS next_running,
-        lead(tokens) OVER own AS next_tokens, lead(source) OVER own AS next_source, lead(line) OVER own AS next_line, lead(time) OVER own AS next_time,
+        lead(tokens) OVER own AS next_tokens, lead(tokens_per_s IGNORE NULLS) OVER own AS next_speed, lead(source) OVER own AS next_source, lead(line) OVER own AS next_line, lead(time) OVER own AS next_time,
         row_number() OVER own AS nth
     FROM beat WHERE progress
     WINDOW own AS (PARTITION BY run, rank ORDER BY time, source, line)
@@ -92,9 +92,10 @@ frozen AS (
     FROM beat b LEFT JOIN last l USING (run)
     WHERE NOT b.progress AND coalesce(b.time > l.last.time, true) GROUP BY b.run
 ),
+-- A watchdog that kills does so after seconds; a soft one only tells, and the server goes on.
 after AS (
-    SELECT w.* FROM witness w LEFT JOIN last l USING (run)
-    WHERE l.last IS NULL OR w.time > l.last.time OR (w.time IS NULL OR w.time = l.last.time) AND w.source = l.last.source AND w.line > l.last.line
+    SELECT w.* FROM witness w LEFT JOIN last l USING (run) LEFT JOIN lived v USING (run)
+    WHERE (l.last IS NULL AND NOT coalesce(w.what = 'watchdog' AND v.until > w.time + INTERVAL 10 SECOND, false)) OR w.time > l.last.time OR (w.time IS NULL OR w.time = l.last.time) AND w.source = l.last.source AND w.line > l.last.line
 ),
 noticed AS (
     SELECT run, min(time) AS first_time, max(time) AS last_time, arg_min(cite(source, line), (time, source, line)) AS place, min(source) AS source, min(line) AS line,
@@ -148,6 +149,8 @@ stall AS (
     WHERE u.prompts AND u.reports >= 10 AND s.kind = 'decode' AND s.running > 0 AND s.nth > 5
         AND gap_s >= greatest($stall_s, $stall_intervals * interval_s)
         AND ((next_kind = 'decode' AND next_running >= s.running AND next_tokens >= s.tokens) OR (next_kind = 'prefill' AND next_running > s.running))
+        -- the next report's tokens are spread over the silence, unless only the clock was set
+        AND coalesce(next_speed < tokens_per_s / 2, true)
         -- by nobody else's report, and not because the server was told to wait
         AND NOT EXISTS (FROM beat o WHERE o.run = s.run AND o.time > s.time AND o.time < s.next_time)
     GROUP BY s.run HAVING count(*) <= greatest(1, $rare * any_value(u.reports))  -- more of them are a log that was thinned
