@@ -138,6 +138,30 @@ def _journal(text: str) -> Iterator[Record]:
             yield fields | {"time": fields.get("_SOURCE_REALTIME_TIMESTAMP")}
 
 
+def _cloud(text: str) -> Iterator[Record]:
+    """Entries of Google Cloud in YAML, as `gcloud logging read` prints them."""
+    for entry in re.split("^---$", text, flags=re.MULTILINE):
+        fields = dict(
+            re.findall(r"^(textPayload|timestamp): (.*(?:\n(?:  .*|$))*)", entry, re.MULTILINE)
+        )
+        if "textPayload" in fields:
+            yield {
+                "time": _scalar(fields.get("timestamp", "")),
+                LOG: _scalar(fields["textPayload"]),
+            }
+
+
+def _scalar(text: str) -> Any:
+    """A string of YAML: a block, quoted, or plain; all but a block go on behind a folded line."""
+    first, *rest = text.strip().split("\n")
+    if first.startswith("|"):
+        return "\n".join(line[2:] for line in rest)
+    folded = re.sub(r"\n\s*", " ", text.strip())
+    if folded.startswith('"'):
+        return json.loads(folded.replace("\\ ", " "))
+    return folded[1:-1].replace("''", "'") if folded.startswith("'") else folded
+
+
 def _sheet(text: str) -> Iterator[Record]:
     """The rows of a sheet that has a column of lines and one of their times."""
     csv.field_size_limit(LONGEST_CELL)
@@ -174,5 +198,6 @@ BOXES = (
     Box(_mark(rb'\{\s*"resourceLogs"\s*:\s*\['), _telemetry),
     Box(_mark(rb'\{.{0,20000}?"cells"\s*:\s*\[.{0,20000}?"cell_type"\s*:'), _notebook),
     Box(_mark(rb"(?:__CURSOR=|[A-Z][a-z]{2} 20\S+ \S+ \S+ \[s=).{0,20000}?\n *MESSAGE="), _journal),
+    Box(_mark(rb"(?:---\n)?insertId: .{0,20000}?\ntextPayload: "), _cloud),
     Box(_is_sheet, _sheet),
 )

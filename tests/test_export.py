@@ -50,6 +50,12 @@ def pair(at, line):
     return [str(epoch(at, 1_000_000_000)), line]
 
 
+def scalar(line, nth):
+    """A line as YAML has it: in one kind of quotes or the other, folded, or as a block."""
+    quoted = "'" + line.replace("'", "''") + "'"
+    return (quoted, json.dumps(line), quoted.replace(" ", "\n  ", 1), f"|-\n  {line}")[nth % 4]
+
+
 def sheet(names, rows):
     text = io.StringIO()
     csv.writer(text).writerows([names, *rows])
@@ -121,6 +127,10 @@ EXPORTS = {
     "journald, verbose": lambda lines: "".join(
         f"Thu {at:%Y-%m-%d %H:%M:%S.%f} UTC [s=1;i=2;b=3]\n    PRIORITY=6\n    MESSAGE={line}\n"
         f"    _SOURCE_REALTIME_TIMESTAMP={epoch(at, 1_000_000)}\n" for at, line in lines
+    ),
+    "Google Cloud, in YAML": lambda lines: "---\n".join(
+        f"insertId: {nth}\nlabels:\n  k8s-pod/app: x\ntextPayload: {scalar(line, nth)}\n"
+        f"timestamp: '{iso(at)}'\n" for nth, (at, line) in enumerate(lines)
     ),
     "a sheet of Splunk's": lambda lines: sheet(["_raw", "_time", "host"], [
         [line, iso(at), "gpu01"] for at, line in lines
