@@ -27,7 +27,7 @@ WITH cause AS (
     SELECT p.*, r.speculates FROM problem p JOIN run r USING (run)
     WHERE p.cause AND p.killed
         -- a first request that dies in the warm-up is served, too
-        AND (NOT p.at_start OR regexp_matches(p.frames, 'event_loop|run_busy_loop|forward_batch_generation|forward_batch_speculative|execute_model'))
+        AND (NOT p.at_start OR regexp_matches(p.frames, 'event_loop|run_busy_loop|_run_engine|forward_batch_generation|forward_batch_speculative|execute_model'))
         AND NOT regexp_matches(coalesce(p.frames, ''), '(?i)captur|_dummy_run|profile_run|:load_model')
         AND p.type NOT IN ('OutOfMemoryError', 'MemoryError', 'ImportError', 'ModuleNotFoundError', 'OutOfResources', 'Killed')
         AND NOT regexp_matches(p.message, '(?i)out of memory|not enough memory|ALLOC_FAILED|allocate memory|illegal memory|device-side|misaligned|launch failure|\bnans?\b|NCCL|gloo|peer|ninja|nvcc|ptxas|no kernel image|no module named|undefined symbol|compute capability|shared memory, Required|timed? ?out')
@@ -36,7 +36,7 @@ spec AS (
     SELECT * FROM cause
     WHERE (
             -- the last frames count: every speculative server passes its worker on the way to the target
-            regexp_matches(array_to_string(string_split(frames, ', ')[-6:], ', '), '(?i)(?:eagle|draft|dflash|dspark|ddtree|treeflash|ngram|spec_|speculat|mtp|nextn|multi_layer|medusa|suffix_|rejection_sampl)[a-z0-9_]*\.py:|:\w*(?:verify|draft|accept|spec_|speculat|propose)\w*')
+            regexp_matches(array_to_string(string_split(frames, ', ')[-6:], ', '), '(?i)(?:eagle|draft|dflash|dspark|ddtree|treeflash|ngram|spec_|speculat|mtp|nextn|multi_layer|medusa|suffix_|rejection_sampl|propos|batch_expansion)[a-z0-9_]*\.py:|(?:^|[: ])\w*(?:verify|draft|accept|spec_|speculat|propos)\w*')
             OR regexp_matches(message, '(?i)\b(?:spec_?info|draft|drafts|drafter|verif\w+|accept_?len\w*|accepted|num_draft_tokens|spec_token|speculat\w+|eagle3?|dflash)\b|speculative\.cpp|spec_|draft')
         )
         AND type IN ('AssertionError', 'RuntimeError', 'IndexError', 'AttributeError', 'TypeError', 'KeyError', 'ValueError', 'NotImplementedError',

@@ -1,7 +1,7 @@
 -- title    = "Slots for the recurrent state run out long before the KV pool"
 -- severity = "high"
 -- family   = "capacity"
--- needs    = { decode = ["running", "queued", "usage"], event = [], run = ["server"] }
+-- needs    = { decode = ["running", "queued", "usage"], event = [], config = [], run = ["server"] }
 -- enough   = { decode = 5 }
 -- applies  = "run IN (SELECT run FROM event WHERE kind IN ('state_limit', 'state_cache')) OR run IN (SELECT DISTINCT run FROM decode WHERE state_usage IS NOT NULL)"
 -- enable   = "keep the decode lines (log level info) of a time with a queue"
@@ -33,9 +33,20 @@ WITH said AS (
         coalesce(arg_max(cite(source, line), line) FILTER (kind = 'state_limit'), arg_max(cite(source, line), line)) AS place
     FROM event WHERE kind IN ('state_limit', 'state_cache') AND value > 0 GROUP BY run
 ),
--- A limit below this one is not the state cache's doing.
+-- Another limit than this one is not the state cache's doing. Releases before the line that says so
+-- lower it without a word: then it is nobody's choice, and no default of speculation either.
+limits AS (
+    SELECT run, arg_max("after", line) FILTER (kind = 'capacity') AS running_limit, arg_max("after", line) FILTER (kind = 'running_limit') AS reset
+    FROM event WHERE kind IN ('capacity', 'running_limit') GROUP BY run
+),
+argument AS (
+    SELECT run, bool_or(key = 'max_running_requests' AND value IN ('None', 'null')) AS unasked,
+        coalesce(arg_max(TRY_CAST(value AS DOUBLE), line) FILTER (key = 'dp_size'), 1) AS ranks
+    FROM config GROUP BY run
+),
 asked AS (
-    SELECT run, arg_max("after", line) AS running_limit FROM event WHERE kind = 'capacity' GROUP BY run
+    SELECT run, running_limit, coalesce(unasked AND NOT coalesce(running_limit IN (reset, floor(reset / greatest(ranks, 1))), false), false) AS unasked
+    FROM limits LEFT JOIN argument USING (run)
 ),
 queued AS (
     SELECT run, coalesce(rank, '') AS rank, source, line, running, queued, greatest(usage, swa_usage) AS usage, state_usage, state_slots,
@@ -63,5 +74,6 @@ FROM pinned p LEFT JOIN said s USING (run) LEFT JOIN asked a USING (run)
 WHERE queued_most >= 1 AND CASE
     WHEN s.fits IS NOT NULL THEN most = s.fits AND usage < $usage
     -- Without the server's word the pool itself has to be full, and no other limit in sight.
-    ELSE state_usage >= $state_usage AND usage < $told_usage AND at_limit >= $told_lines AND most < coalesce(a.running_limit, most + 1) END
+    ELSE state_usage >= $state_usage AND usage < $told_usage AND at_limit >= $told_lines
+        AND (most < coalesce(a.running_limit, most + 1) OR (most = a.running_limit AND a.unasked)) END
 QUALIFY row_number() OVER (PARTITION BY p.run ORDER BY at_limit DESC, p.rank) = 1

@@ -21,7 +21,7 @@
 --   { name = "count", cause = "steps and top-k cannot make so many draft tokens", test = "draft tokens = steps + 1: it starts" },
 -- ]
 -- reports  = ["sgl-project/sglang#5491", "sgl-project/sglang#26981", "sgl-project/sglang#4425", "sgl-project/sglang#13352"]
--- explains = ["combination_unsupported", "start_failed", "draft_never_accepted", "speculative_assertion", "graph_capture_failed", "server_died"]
+-- explains = ["combination_unsupported", "start_failed", "draft_never_accepted", "speculative_assertion", "graph_capture_failed", "illegal_memory_access", "server_died"]
 -- params   = { floor = 1.05, steps = 200.0 }
 
 WITH argument AS (

@@ -65,7 +65,7 @@ def ranked(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def explain(findings: list[Finding]) -> None:
-    """Nest what follows from something else on the same run: one cause, one alarm."""
+    """Nest what follows from something else on the same run, behind all causes: one alarm each."""
     by_id = {finding.id: finding for finding in findings}
 
     def follows(finding: Finding, other: Finding) -> bool:
@@ -82,3 +82,8 @@ def explain(findings: list[Finding]) -> None:
             if cause.run in (finding.run, finding.against) and not follows(cause, finding):
                 finding.explained_by = cause.id
                 break
+
+    def depth(finding: Finding) -> int:
+        return 0 if finding.explained_by is None else 1 + depth(by_id[finding.explained_by])
+
+    findings.sort(key=depth)  # whoever reads the first one only reads a cause

@@ -25,6 +25,14 @@ STARTED = "(APIServer pid=71) INFO:     Application startup complete.\n"
 FAILED = "(EngineCore pid=90) ERROR 07-20 09:10:40 [core.py:1102] "
 GIVEN_UP = "(APIServer pid=71) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 
+LLAMA = """\
+0.00.031.001 I main: build: 10217 (11849f2) with GNU 16.1.1 for Linux x86_64
+0.12.000.100 I srv    load_model: speculative decoding context initialized
+0.12.000.200 I main: server is listening on http://0.0.0.0:8050
+0.20.000.000 I slot launch_slot_: id  0 | task 7 | processing task, is_child = 0
+0.21.000.000 I slot print_timing: id  0 | task 7 | prompt eval time =     312.10 ms /   474 tokens (    0.66 ms per token,  1518.74 tokens per second)
+"""
+
 BUILD = """\
 [  1%] Linking CXX shared library ../../bin/libggml-base.so
 [  2%] Building CUDA object ggml/src/ggml-cuda/CMakeFiles/ggml-cuda.dir/acc.cu.o
@@ -161,6 +169,68 @@ DEATHS = {
         vllm("NotImplementedError: FlashMLA with fp8 KV cache does not support speculative decoding (query length 4)", ready=True),
         "FlashMLA",
     ),
+    "a kernel library none of whose variants loads, said in many lines": (
+        "binary_mismatch",
+        """\
+Traceback (most recent call last):
+  File "/opt/sgl_kernel/__init__.py", line 5, in <module>
+    common_ops = _load_architecture_specific_ops()
+  File "/opt/sgl_kernel/load_utils.py", line 188, in _load_architecture_specific_ops
+    raise ImportError(error_msg)
+ImportError: 
+[sgl_kernel] CRITICAL: Could not load any common_ops library!
+
+Error details from previous import attempts:
+- ImportError: /opt/sgl_kernel/sm90/common_ops.abi3.so: undefined symbol: _ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_ib
+- ModuleNotFoundError: No module named 'common_ops'
+""",
+        "c10 namespace",
+    ),
+    "an assertion of V0, which serves in a background task": (
+        "speculative_assertion",
+        """\
+INFO 08-01 21:26:03 metrics.py:406] Avg prompt throughput: 20.0 tokens/s, Avg generation throughput: 88.5 tokens/s, Running: 3 reqs, Swapped: 0 reqs, Pending: 0 reqs, GPU KV cache usage: 25.0%, CPU KV cache usage: 0.0%.
+ERROR 08-01 21:27:03 async_llm_engine.py:56] Engine background task failed
+ERROR 08-01 21:27:03 async_llm_engine.py:56] Traceback (most recent call last):
+ERROR 08-01 21:27:03 async_llm_engine.py:56]   File "/app/vllm/engine/async_llm_engine.py", line 46, in _log_task_completion
+ERROR 08-01 21:27:03 async_llm_engine.py:56]   File "/app/vllm/spec_decode/batch_expansion.py", line 88, in score_proposals
+ERROR 08-01 21:27:03 async_llm_engine.py:56] IndexError: index 0 is out of bounds for dimension 0 with size 0
+""",
+        "score_proposals; last report: 3 running",
+    ),
+    "an assertion in a script that has the engine inside": (
+        "speculative_assertion",
+        """\
+Processed prompts:   0%|          | 0/112 [00:00<?, ?it/s][rank0]: Traceback (most recent call last):
+[rank0]:   File "/root/test_vllm.py", line 54, in <module>
+[rank0]:     outputs = llm.generate(prompts, sampling_params)
+[rank0]:   File "/app/vllm/entrypoints/llm.py", line 1388, in _run_engine
+[rank0]:     step_outputs = self.llm_engine.step()
+[rank0]:   File "/app/vllm/spec_decode/spec_decode_worker.py", line 611, in _run_speculative_decoding_step
+[rank0]:     accepted_token_ids, target_logprobs = self._verify_tokens(
+[rank0]:   File "/app/vllm/spec_decode/batch_expansion.py", line 90, in score_proposals
+[rank0]:     assert len(spec_expanded) == 3
+[rank0]: AssertionError
+""",
+        "called from spec_decode_worker.py",
+    ),
+    "an assertion of ggml below which the stack is printed": (
+        "speculative_assertion",
+        LLAMA + """\
+/build/ggml/src/ggml.c:1750: GGML_ASSERT(obj_new) failed
+[New LWP 1234]
+[Thread debugging using libthread_db enabled]
+0x00007f7f5b0d2ab3 in __GI___wait4 (pid=88) at wait4.c:30
+#0  0x00007f7f5b0d2ab3 in __GI___wait4 (pid=88) at wait4.c:30
+#2  0x00007f7f5b1d2ab3 in ggml_abort () from /app/libggml-base.so
+#7  0x00007f7f5b1d2ab3 in llama_decode () from /app/libllama.so
+#8  0x00007f7f5b1d2ab3 in common_speculative_impl_draft_mtp::process(llama_batch const&) () from /app/libllama-common.so
+#9  0x000055d45b1d2ab3 in server_context_impl::update_slots() ()
+[Inferior 1 (process 88) detached]
+Aborted (core dumped)
+""",
+        "in llama_decode",
+    ),
 }  # fmt: skip
 # The same words, and another cause: the rule that they must not lead to.
 OTHERS = {
@@ -175,6 +245,27 @@ OTHERS = {
     "an attribute that was there at first": (
         "combination_unsupported",
         sglang("AttributeError: 'FlashMLABackend' object has no attribute 'forward_metadata'", [VERIFY], decoded=True),
+    ),
+    "an assertion of ggml in the target's part": (
+        "speculative_assertion",
+        LLAMA + """\
+/build/ggml/src/ggml.c:1750: GGML_ASSERT(obj_new) failed
+#2  0x00007f7f5b1d2ab3 in ggml_abort () from /app/libggml-base.so
+#7  0x00007f7f5b1d2ab3 in llama_decode () from /app/libllama.so
+#8  0x000055d45b1d2ab3 in server_context_impl::update_slots() ()
+Aborted (core dumped)
+""",
+    ),
+    "a client's own exception, printed below the server's log": (
+        "server_died",
+        sglang("", decoded=True).partition("[2026-03-14 10:20:02")[0] + """\
+Traceback (most recent call last):
+  File "/root/client.py", line 54, in <module>
+    answer = post(url)
+  File "/root/client.py", line 12, in post
+    return reply.json()["choices"]
+KeyError: 'choices'
+""",
     ),
     "an import that failed for nobody": (
         "binary_mismatch",
@@ -243,3 +334,14 @@ def test_nan_after_a_prompt_out_of_the_cache_says_so(tmp_path, diagnose):
     (found,) = [one for one in diagnose(path).findings if one.rule.name == "nan_logits"]
     assert "8,192 tokens of the prompt before the first came from the cache" in found.message
     assert [one.line for one in found.evidence] == [6, 5]
+
+
+def test_what_follows_from_a_cause_stands_behind_all_causes(tmp_path, diagnose):
+    path = tmp_path / "server.log"
+    path.write_text(
+        DEATHS["an assertion of V0, which serves in a background task"][1], encoding="utf-8"
+    )
+    assert [one.rule.name for one in diagnose(path).findings] == [
+        "speculative_assertion",
+        "server_died",
+    ]

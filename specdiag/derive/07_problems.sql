@@ -25,7 +25,7 @@ spoken AS (
     SELECT d.source, line, time, 'prefill', rank FROM prefill d SEMI JOIN around a ON a.source = d.source AND a.bucket = d.line // 64
 ),
 clock AS (SELECT source, line, time FROM spoken WHERE time IS NOT NULL),
-record AS (SELECT source, line, kind, rank FROM spoken WHERE kind NOT IN ('frame', 'stack', 'nan', 'device_assert', 'dump', 'life')),
+record AS (SELECT source, line, kind, rank FROM spoken WHERE kind NOT IN ('frame', 'native_frame', 'stack', 'nan', 'device_assert', 'dump', 'life')),
 opened AS (
     SELECT c.source, c.line, CASE WHEN r.kind = 'crash' AND r.line >= c.line - 500 THEN r.line END AS opened, r.rank
     FROM cited c ASOF LEFT JOIN record r ON r.source = c.source AND r.line <= c.line
@@ -38,6 +38,11 @@ framed AS (
         ASOF JOIN cited c ON c.source = e.source AND c.line > e.line
     ) f JOIN opened o ON o.source = f.source AND o.line = f.owner AND f.line > coalesce(o.opened, 0)
     GROUP BY o.source, o.line
+    UNION ALL  -- a stack of C++ stands below what failed, the innermost first
+    SELECT c.source, c.line, string_agg(e.name, ', ' ORDER BY e.line DESC)
+    FROM (SELECT source, line, name FROM event WHERE kind = 'native_frame') e
+    ASOF JOIN cited c ON c.source = e.source AND c.line < e.line
+    WHERE e.line <= c.line + 100 GROUP BY c.source, c.line
 )
 SELECT o.source, o.line, k.time, CASE WHEN o.opened IS NOT NULL THEN o.rank END AS rank, o.opened IS NOT NULL AS crashed, f.frames
 FROM opened o
@@ -58,7 +63,7 @@ located AS (SELECT run, source, min(place) AS place FROM part GROUP BY run, sour
 moment AS (
     SELECT e.run, p.place, e.line, e.kind, e.time, e.name FROM event e
     JOIN located p ON p.run = e.run AND p.source = e.source
-    WHERE e.kind NOT IN ('frame', 'stack')
+    WHERE e.kind NOT IN ('frame', 'native_frame', 'stack')
     UNION ALL  -- of the decode lines of a file the first and the last
     SELECT d.run, p.place, unnest([d.first_line, d.last_line]), 'decode', unnest([d.first_time, d.last_time]), NULL
     FROM (
@@ -79,7 +84,7 @@ lived AS (
 cut AS (
     SELECT run FROM (
         SELECT run FROM prefill UNION
-        SELECT run FROM placed WHERE regexp_matches(frames, 'event_loop|run_busy_loop|run_event_loop|_engine_step|run_batch|execute_model')
+        SELECT run FROM placed WHERE regexp_matches(frames, 'event_loop|run_busy_loop|run_event_loop|_engine_step|_run_engine|run_batch|execute_model')
     )
     WHERE run NOT IN (SELECT run FROM moment WHERE kind IN ('weights', 'capacity', 'capture_begin', 'capture_sizes', 'capture_end'))
         AND run NOT IN (SELECT run FROM asked WHERE model IS NOT NULL)
@@ -89,7 +94,7 @@ judged AS (
         b.run NOT IN (SELECT run FROM cut) AND coalesce({'place': b.place, 'line': b.line} < l.first_served, true)
             AND NOT coalesce(b.time > l.first_time, false) AS at_start,
         coalesce({'place': b.place, 'line': b.line} > l.last_served, true) OR coalesce(b.time > l.last_time, false) AS fatal,
-        (coalesce(b.message, '') = '' AND b.frames IS NULL)
+        (coalesce(b.message, '') = '' AND (b.frames IS NULL OR b.type IN ('ImportError', 'ModuleNotFoundError')))  -- the lines below tell
         OR b.type IN ('[sgl_kernel]', 'FATAL', 'Initialization failed', 'Engine core proc', 'Worker proc', 'WorkerProc',
             'DistBackendError', 'DistNetworkError', 'EOFError', 'BrokenPipeError', 'ConnectionError', 'ConnectionResetError',
             'ConnectionRefusedError', 'CancelledError', 'collective operation timeout', 'terminate called', 'Aborted', 'core dumped')
@@ -105,7 +110,8 @@ judged AS (
         coalesce(b.crashed, false) OR coalesce({'place': b.place, 'line': b.line} < l.died, false)
         OR b.type IN ('terminate called', 'what', 'Segmentation fault', 'Fatal Python error', 'Aborted', 'core dumped', 'Killed', 'GGML_ASSERT',
             'GGML_ABORT', 'fatal error', 'CUDA error', 'ROCm error', 'HIP error', 'SYCL error', 'Memory access fault', 'watchdog thread terminated')
-        OR b.type LIKE '%EngineDeadError' OR b.type IN ('Engine core proc', 'Worker proc', 'WorkerProc') AS killed
+        OR b.type LIKE '%EngineDeadError' OR b.type IN ('Engine core proc', 'Worker proc', 'WorkerProc')
+        OR regexp_matches(coalesce(b.frames, ''), ':<module>.*:_run_engine') AS killed  -- a script with the engine inside
     )
     FROM placed b LEFT JOIN lived l USING (run)
 ),

@@ -50,7 +50,7 @@ hooked AS (
     SELECT run, max(upper(name)) FILTER (kind = 'hook') AS executed,
         bool_or(kind = 'hook' AND name ILIKE '%tree%') AS tree, bool_or(kind = 'ready') AS ready,
         arg_min(coalesce(value, "after" - 1), line) FILTER (kind = 'hook' AND detail = 'verify' AND name ILIKE '%tree%') AS first_verify_drafts,
-        min(time) AS started, max(time) AS ended, count(*) FILTER (kind NOT IN ('arguments', 'frame', 'stack')) AS rows
+        min(time) AS started, max(time) AS ended, count(*) FILTER (kind NOT IN ('arguments', 'frame', 'native_frame', 'stack')) AS rows
     FROM event GROUP BY run
 ),
 measured AS (
