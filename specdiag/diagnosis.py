@@ -30,9 +30,7 @@ class Diagnosis:
     """What was found, and all that a report needs. `str` of it is the report as text."""
 
     runs: list[Run]
-    findings: list[
-        Finding
-    ]  # causes, the worst first; then what follows from them, see explained_by
+    findings: list[Finding]  # causes, the worst first; then what follows: see explained_by
     results: list[Decision]
     rules: list[Rule]
     notices: list[Notice]
