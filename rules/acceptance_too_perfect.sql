@@ -13,6 +13,7 @@
 -- sides    = { "commit length" = "commit_len", "highest that is possible" = "highest_commit_len" }
 -- unlike   = [
 --   "Copying with n-gram drafts: high, but varying, and its answers do not loop.",
+--   "Answers that copy their prompts, as asked for.",
 --   "One or two drafts a step: a ceiling there is common.",
 --   "Warm-up and test requests with a handful of tokens.",
 --   "A simulated acceptance, which is a setting (acceptance_low_on_purpose).",
@@ -25,7 +26,7 @@
 --   { name = "gate", cause = "the drafter proposes only what it is sure of", test = "half the confidence threshold, one flag: more drafts, a longer commit" },
 -- ]
 -- reports  = ["vllm-project/vllm#44487", "ggml-org/llama.cpp#3919"]
--- params   = { ceiling = 0.97, drafts = 50, steps = 200.0, windows = 5, share = 0.8, loop = 0.6, rate = 0.97, gate = 0.1, pinned = 10, whole = 0.99 }
+-- params   = { ceiling = 0.97, drafts = 50, steps = 200.0, windows = 5, share = 0.8, loop = 0.6, rate = 0.97, gate = 0.1, quote = 100, pinned = 10, whole = 0.99 }
 
 WITH simulated AS (
     SELECT run FROM event WHERE kind = 'simulated'
@@ -69,6 +70,7 @@ answer AS (
     SELECT run, count(*) AS answers, count(*) FILTER (repetition(text) >= $loop OR (length(text) >= 30 AND len(list_distinct(string_split(text,
         ''))) <= 2)) AS loops,
         count(*) FILTER (len(list_distinct(string_split(text, ''))) <= 2) AS signs,
+        count(*) FILTER (contains(prompt, text[:$quote])) AS quotes,
         count(DISTINCT text) AS texts, count(DISTINCT coalesce(prompt, prompt_tokens::VARCHAR)) AS prompts,
         arg_max(cite(source, line), coalesce(repetition(text), 0)) AS place
     FROM request WHERE length(text) >= 30 GROUP BY run
@@ -92,6 +94,7 @@ witness AS (
         coalesce(a.loops >= 3 AND (a.loops >= 0.5 * a.answers OR a.signs >= 3), false) AS looping,
         coalesce(a.answers >= 5 AND a.texts <= 2 AND a.prompts >= 3, false) AS identical,
         coalesce(n.line < s.first_line, false) AS after_nan,
+        coalesce(a.quotes >= 0.5 * a.answers, false) AS quoting,
         coalesce(p.loops >= 0.5 * a.loops / a.answers AND a.loops > 0, false) AS loops_anyway,
         list_concat(s.lines, CASE WHEN n.line IS NOT NULL THEN [cite(n.source, n.line)] WHEN a.loops > 0 THEN [a.place] ELSE [] END) AS proof
     FROM summed s JOIN depth d USING (run)
@@ -112,7 +115,7 @@ found AS (
         CASE WHEN after_nan THEN ['nan'] WHEN looping OR identical THEN ['degenerate_text'] ELSE [] END AS causes,
         proof AS lines, 0 AS nth
     FROM witness
-    WHERE NOT loops_anyway AND (after_nan OR looping OR identical OR (perfect >= $share * windows AND NOT copies))
+    WHERE NOT loops_anyway AND (after_nan OR looping OR identical OR (perfect >= $share * windows AND NOT copies AND NOT quoting))
     UNION ALL BY NAME
     -- A gate so strict that hardly anything is drafted looks perfect, too, and is worth nothing.
     SELECT a.run,

@@ -43,6 +43,7 @@ sample AS (
     SELECT s.*, coalesce(s.steps, 1) AS weight
     FROM commit_sample s
     WHERE s.run IN (FROM dead) AND s.run NOT IN (FROM spoken_for)
+        AND s.drafted IS DISTINCT FROM 0  -- a budget of 0 asks for no draft
 ),
 summed AS (
     SELECT run, sum(weight) AS steps, count(*) AS samples, mode(kind) AS kind,

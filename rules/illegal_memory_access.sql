@@ -27,6 +27,8 @@ WITH fault AS (
     SELECT *, row_number() OVER (PARTITION BY run ORDER BY time NULLS FIRST, source, line) AS nth, count(*) OVER (PARTITION BY run) AS times
     FROM problem
     WHERE regexp_matches(message, '(?i)illegal memory access|IllegalAddress|ILLEGAL_ADDRESS|misaligned address|device-side assert|unspecified launch failure|illegal instruction was encountered|Memory access fault by GPU')
+        -- llama.cpp serves nobody after it: what it printed was a prompt
+        AND (fatal OR run NOT IN (SELECT run FROM event WHERE kind = 'slot'))
 ),
 -- What a process died of before is the cause; NaN is caught by a check of its own.
 first AS (

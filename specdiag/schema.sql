@@ -355,7 +355,7 @@ FROM decode WHERE usable AND accept_len IS NOT NULL;
 
 CREATE VIEW step_commit AS
 SELECT run, source, line, time, 'step' AS kind, 1::DOUBLE AS steps, coalesce(commit_len, accepted_drafts + 1) AS commit_len, ctx_len::DOUBLE AS ctx_len, batch::DOUBLE AS running, tokens_per_s,
-    nodes::DOUBLE AS drafted
+    coalesce(nodes, budget)::DOUBLE AS drafted
 FROM step WHERE coalesce(commit_len, accepted_drafts) IS NOT NULL AND warmup IS NOT TRUE;
 
 CREATE VIEW commit_sample AS FROM decode_commit UNION ALL FROM step_commit UNION ALL FROM other_commit;

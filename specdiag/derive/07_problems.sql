@@ -74,7 +74,7 @@ moment AS (
 lived AS (
     SELECT run,
         min({'place': place, 'line': line}) FILTER (kind IN ('ready', 'decode')) AS first_served,
-        max({'place': place, 'line': line}) FILTER (kind IN ('ready', 'decode')) AS last_served,
+        max({'place': place, 'line': line}) FILTER (kind IN ('ready', 'decode', 'slot')) AS last_served,  -- llama.cpp tells of its slots alone
         min(time) FILTER (kind IN ('ready', 'decode')) AS first_time,
         max(time) FILTER (kind IN ('ready', 'decode')) AS last_time,
         max({'place': place, 'line': line}) FILTER (kind IN ('weights', 'capacity', 'capture_begin', 'capture_sizes', 'capture_end')) AS last_progress,

@@ -87,7 +87,7 @@ SELECT
         OR coalesce(c.rows > 0, false) OR coalesce(q.speculates, false) OR coalesce(m.accept_len IS NOT NULL, false)
         OR coalesce(v.speculates, false) AS speculates,
     coalesce(a.algorithm SIMILAR TO '.*(DDTREE|TREEFLASH).*', false) OR coalesce(s.tree, false) OR coalesce(h.tree, false)
-        OR coalesce(a.tree_flag, false) OR (coalesce(a.top_k, 1) > 1 AND coalesce(a.algorithm, 'NONE') <> 'NONE')
+        OR coalesce(a.tree_flag, false) OR (coalesce(a.top_k, 1) > 1 AND NOT coalesce(a.algorithm, 'NONE') SIMILAR TO 'NONE|.*(LINEAR|CHAIN|DFLASH).*')
         OR coalesce(c.budget IS NOT NULL, false) AS tree,
     coalesce(a.shadow, false) OR coalesce(s.shadow, false) AS shadow,
     coalesce(d.rows > 0, false) OR coalesce(h.rows > 0, false) AS server,
