@@ -14,7 +14,7 @@ from specdiag import bundled, outcome, parser, quoting, rule, ruling, store
 from specdiag.assertions import Verdict
 from specdiag.clock import NO_DAY
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
-from specdiag.finding import Evidence, Finding, Run, explain, rank
+from specdiag.finding import Evidence, Finding, Run, explain, rank, ranked
 from specdiag.means import Means
 from specdiag.reading import Progress
 from specdiag.rule import SEVERITIES, Decision, Hit, Rule
@@ -30,7 +30,7 @@ class Diagnosis:
     """What was found, and all that a report needs. `str` of it is the report as text."""
 
     runs: list[Run]
-    findings: list[Finding]  # causes, the worst first; then what follows: see explained_by
+    findings: list[Finding]  # causes, the worst first; then what follows from them
     results: list[Decision]
     rules: list[Rule]
     notices: list[Notice]
@@ -143,7 +143,8 @@ class Diagnosis:
 
     def worst(self) -> str | None:
         """The worst severity that nobody has accepted."""
-        return next((finding.severity for finding in self.unaccepted), None)
+        severities = (finding.severity for finding in self.unaccepted)
+        return min(severities, key=SEVERITIES.index, default=None)
 
 
 def definitions(
@@ -214,7 +215,8 @@ def analyze(
         results += decided
     findings = _findings(hits, filled)
     explain(findings)
-    return Diagnosis(_runs(filled), findings, results, rules, filled.notices, broken), filled
+    told = ranked(findings)
+    return Diagnosis(_runs(filled), told, results, rules, filled.notices, broken), filled
 
 
 def _findings(hits: list[tuple[Rule, Hit]], filled: Store) -> list[Finding]:

@@ -60,12 +60,23 @@ def rank(severity: str, impact: float | None, rule: str, run: str) -> tuple[Any,
 
 
 def ranked(findings: Sequence[Finding]) -> list[Finding]:
-    """The worst first, as a diagnosis has them."""
-    return sorted(findings, key=lambda f: rank(f.severity, f.impact, f.rule.name, f.run))
+    """Causes before what follows from them, and the worst first, as a diagnosis has them."""
+    by_id = {finding.id: finding for finding in findings}
+
+    def depth(finding: Finding) -> int:
+        above: set[str] = set()  # a saved result may have a circle
+        while finding.explained_by in by_id and finding.explained_by not in above:
+            above.add(finding.explained_by)
+            finding = by_id[finding.explained_by]
+        return len(above)
+
+    return sorted(
+        findings, key=lambda f: (depth(f), *rank(f.severity, f.impact, f.rule.name, f.run))
+    )
 
 
 def explain(findings: list[Finding]) -> None:
-    """Nest what follows from something else on the same run, behind all causes: one alarm each."""
+    """Nest what follows from something else on the same run: one cause, one alarm."""
     by_id = {finding.id: finding for finding in findings}
 
     def follows(finding: Finding, other: Finding) -> bool:
@@ -82,8 +93,3 @@ def explain(findings: list[Finding]) -> None:
             if cause.run in (finding.run, finding.against) and not follows(cause, finding):
                 finding.explained_by = cause.id
                 break
-
-    def depth(finding: Finding) -> int:
-        return 0 if finding.explained_by is None else 1 + depth(by_id[finding.explained_by])
-
-    findings.sort(key=depth)  # whoever reads the first one only reads a cause

@@ -463,8 +463,10 @@ def test_the_worst_still_comes_first(specdiag, settings, folder):
     settings(rule="pool_leak")
     code, found = told(specdiag, SAMPLES / "founding-1-depth-against-commit")
     order = ["critical", "high", "medium", "low", "info"]
-    ranks = [order.index(one["severity"]) for one in found.values()]
-    assert code == 1 and ranks == sorted(ranks)
+    ranks = [
+        (one["explained_by"] is not None, order.index(one["severity"])) for one in found.values()
+    ]
+    assert code == 1 and ranks == sorted(ranks) and len({follows for follows, _ in ranks}) == 2
 
 
 @pytest.mark.parametrize("rule", suppress.RULES, ids=lambda rule: rule.name)

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from specdiag import diagnosis, report, rule, source, store
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import Notice, SpecdiagError
-from specdiag.finding import Finding, Run
+from specdiag.finding import Finding, Run, ranked
 from specdiag.report import TEXTS, files, html, json, markdown, quote, table, terminal, text
 from specdiag.rule import Cause, Decision
 
@@ -333,6 +333,17 @@ def test_the_verdict_counts_causes_and_what_follows(sick: Diagnosis) -> None:
     assert text.verdict(sick) == (
         "2 findings: 1 critical, 1 high (and 1 that follows from them) in 2 of 3 runs"
     )
+
+
+def test_a_mild_cause_comes_first_and_what_it_leads_to_is_as_bad_as_it_is(sick: Diagnosis) -> None:
+    one, run = sick.findings[0], sick.runs[0]
+    sick.runs = [replace(run, name=name) for name in "ab"]
+    mild = severe(one, "medium", "a")
+    follows = severe(one, "critical", "a", mild.id)
+    sick.findings = ranked([follows, mild, severe(one, "low", "b")])
+    assert [finding.id for finding in sick.findings] == ["medium@a", "low@b", "critical@a"]
+    assert sick.worst() == "critical"
+    assert table.run_verdicts(sick) == {"a": "critical", "b": "low"}
 
 
 def test_silence_is_not_shown_as_health(sick: Diagnosis) -> None:

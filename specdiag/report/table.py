@@ -50,8 +50,9 @@ def runs_table(
 def run_verdicts(diagnosis: Diagnosis) -> dict[str, str]:
     """Of every run its worst severity, or whether the rules found it in order."""
     worst: dict[str, str] = {}
-    for finding in diagnosis.unaccepted:  # the worst first
-        worst.setdefault(finding.run, finding.severity)
+    for finding in diagnosis.unaccepted:
+        known_worst = worst.get(finding.run, finding.severity)
+        worst[finding.run] = min(known_worst, finding.severity, key=SEVERITIES.index)
     known = {finding.run for finding in diagnosis.findings} - set(worst)
     counts = Counter((one.run, one.result) for one in diagnosis.results)
     said = {}
