@@ -1,19 +1,21 @@
 -- title    = "The draft model does not load or does not fit the target"
 -- severity = "critical"
 -- family   = "startup"
--- needs    = { problem = ["type"], event = [], config = [], run = [] }
+-- needs    = { problem = [], event = [], commit_sample = [], config = [], run = [] }
+-- applies  = "run IN (SELECT run FROM problem WHERE type IS NOT NULL) OR run IN (SELECT run FROM event WHERE kind IN ('weights', 'weight_skipped', 'fallback'))"
 -- why      = "A drafter is made for one target: its vocabulary, hidden size, layers and weight names must be those that the server's class for it expects. Another revision, another family or a wrong configuration key shows while its weights are loaded, or the server refuses it and goes on without."
 -- fix      = [
 --   "Compare the drafter's config.json (architectures, hidden_size, vocab_size, draft_vocab_size, layer ids) with the target's and with the model card that names the pair.",
 --   "Check algorithm and class: an EAGLE head, an EAGLE3 head, a DFLASH block and an MTP module need different --speculative-algorithm (or method) values.",
 --   "Take the revision of the drafter that the server's version was tested with, or update the server.",
 -- ]
--- formula  = "the first exception of the start lies in frames that build the draft model, or names a weight, a size or a vocabulary while it is loaded"
+-- formula  = "the first exception of the start lies in frames that build the draft model, or names a weight, a size or a vocabulary while it is loaded; or weights of the drafter were skipped, or its class is not the algorithm's, and no draft is accepted (commit length <= 1.05 over >= 200 steps)"
 -- sides    = { "one shape" = "first_shape", "the other shape" = "second_shape" }
 -- unlike   = [
 --   "The target's own weights, read before the draft's.",
 --   "Memory, a missing module or kernel, which only happen while the draft loads.",
 --   "A drafter with another vocabulary whose words are translated: it drafts, but badly.",
+--   "Weights that loaders skip by design (scales, masks, positions): drafts are accepted.",
 -- ]
 -- causes   = [
 --   { name = "pair", cause = "the drafter was made for another target (size, vocabulary, family)", test = "the drafter that the target's model card names: starts" },
@@ -21,7 +23,8 @@
 --   { name = "class", cause = "the algorithm asked for is not the drafter's kind", test = "the algorithm that the drafter's card names: starts" },
 --   { name = "path", cause = "the path or the repository has no such model", test = "`ls` the folder, or download it by hand" },
 -- ]
--- reports  = ["vllm-project/vllm#11839", "vllm-project/vllm#52816", "vllm-project/vllm#18906", "vllm-project/vllm#17957", "ggml-org/llama.cpp#3812"]
+-- reports  = ["vllm-project/vllm#11839", "sgl-project/sglang#21272", "vllm-project/vllm#52816", "vllm-project/vllm#18906", "vllm-project/vllm#17957", "ggml-org/llama.cpp#3812"]
+-- params   = { floor = 1.05, steps = 200.0 }
 -- explains = ["start_failed", "combination_unsupported", "speculation_never_engages", "draft_never_accepted", "acceptance_low_from_start", "module_missing", "server_died"]
 
 WITH drafted AS (  -- the draft model began to load
@@ -68,6 +71,38 @@ others AS (
 translated AS (
     SELECT run, min(line) AS line, arg_min(source, line) AS source FROM event WHERE kind = 'fallback' AND name = 'draft' AND detail LIKE '%translated%' GROUP BY run
 ),
+-- A server that serves with a drafter that was loaded in part, or as another kind: no draft is accepted.
+dead AS (
+    SELECT run, sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(coalesce(steps, 1)) AS steps, arg_min(cite(source,
+        line), line, 2) AS lines
+    FROM commit_sample GROUP BY run
+    HAVING sum(commit_len * coalesce(steps, 1)) <= $floor * sum(coalesce(steps, 1)) AND sum(coalesce(steps, 1)) >= $steps
+),
+weighed AS (  -- of one rank the first record is the target's, the second the drafter's
+    SELECT *, row_number() OVER (PARTITION BY run, source, coalesce(rank, '') ORDER BY line) AS nth
+    FROM event WHERE kind = 'weights' AND coalesce(name, '') <> 'draft' AND run IN (SELECT run FROM dead)
+),
+target AS (
+    SELECT run, source, min(line) AS line FROM (
+        SELECT run, source, line FROM weighed WHERE nth = 1 UNION ALL SELECT run, source, line FROM drafted
+    ) GROUP BY run, source
+),
+skipped AS (
+    SELECT e.run, format('{} weight{} of its checkpoint found no place, the first {}', count(DISTINCT e.name), CASE WHEN count(DISTINCT e.name) = 1 THEN '' ELSE 's' END,
+            arg_min(e.name, e.line)) AS about, 'weights' AS kind, NULL AS class, arg_min(cite(e.source, e.line), e.line, 3) AS places
+    FROM event e JOIN target t ON t.run = e.run AND t.source = e.source AND e.line > t.line
+    WHERE e.kind = 'weight_skipped' AND regexp_matches(e.name, '(?:weight|bias)(?:_packed|_scale\w*)?$') GROUP BY e.run
+),
+other_kind AS (  -- an EAGLE3 head takes the features of three layers, an EAGLE head those of one
+    SELECT w.run, format('its class is {}, the algorithm {}', any_value(w.name), any_value(r.algorithm)) AS about, 'class' AS kind, any_value(w.name) AS class,
+        [arg_min(cite(w.source, w.line), w.line)] AS places
+    FROM weighed w JOIN run r USING (run)
+    WHERE w.nth = 2 AND ((w.name ILIKE '%eagle3%' AND r.algorithm = 'EAGLE') OR (w.name ILIKE '%eagle' AND r.algorithm = 'EAGLE3')) GROUP BY w.run
+),
+misread AS (
+    SELECT * FROM (FROM skipped UNION ALL FROM other_kind) JOIN dead USING (run)
+    QUALIFY row_number() OVER (PARTITION BY run ORDER BY kind) = 1
+),
 loaded AS (SELECT run, string_agg(DISTINCT name, ', ' ORDER BY name) AS classes FROM event WHERE kind = 'weights' AND name <> 'draft' GROUP BY run),
 path AS (
     SELECT r.run, coalesce(r.draft_model, (SELECT any_value(d.path) FROM drafted d WHERE d.run = r.run)) AS path, r.algorithm FROM run r
@@ -93,4 +128,11 @@ SELECT
     format('the draft model{} has another vocabulary than the target: its words are translated, and few translations are accepted', coalesce(' ' || path, '')),
     ['pair'], path, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, [cite(source, line)]
 FROM translated LEFT JOIN path USING (run)
+WHERE run NOT IN (SELECT run FROM first)
+UNION ALL
+SELECT
+    run, 'high',
+    format('the draft model{} serves with a commit length of {:.2f} over {:,.0f} steps: {}', coalesce(' ' || path, ''), commit_len, steps, about),
+    [kind], path, NULL, about, NULL, class, NULL, NULL, NULL, NULL, list_filter(list_concat(places, lines), lambda one: one IS NOT NULL)
+FROM misread LEFT JOIN path USING (run)
 WHERE run NOT IN (SELECT run FROM first)
