@@ -32,6 +32,8 @@ WITH told AS (
     SELECT run, against, bool_or(kind IN ('version', 'layout') OR key ILIKE '%simulat%') AS elsewhere,
         -- chosen for speed, and known to cost acceptance
         bool_or(kind = 'draft' AND regexp_matches(key, 'window|sink|bonus|threshold|p_min|token_map|vocab|capacity|confidence|limit')) AS traded,
+        -- llama.cpp's longest draft; what is unset there may be anything
+        bool_or(regexp_matches(key, '^draft$|draft_(?:max|n_max|n)$') AND coalesce(TRY_CAST(value AS INTEGER) < TRY_CAST(other AS INTEGER), true)) AS fewer,
         bool_or(kind = 'quantisation') AS target_changed, bool_or(kind = 'draft') AS draft, bool_or(kind = 'kernel') AS kernel,
         list(format('{}={} (there {})', key, coalesce(value, 'unset'), coalesce(other, 'unset')) ORDER BY kind NOT IN ('draft', 'quantisation'), kind <> 'kernel', key) AS differs
     FROM difference GROUP BY run, against
@@ -58,7 +60,7 @@ compared AS (
     LEFT JOIN heat x ON x.run = r.run LEFT JOIN heat y ON y.run = r.against
     WHERE r.commit_len > $floor AND r.commit_len < (1 - $drop) * r.other_len AND r.errors > sure($errors)
         AND r.first_third < (1 - $drop / 2) * r.other_len AND abs(r.first_third - r.last_third) <= $drift * r.commit_len
-        AND NOT coalesce(t.elsewhere, false)
+        AND NOT coalesce(t.elsewhere, false) AND NOT coalesce(t.fewer, false)
         AND a.algorithm IS NOT DISTINCT FROM b.algorithm AND a.tree = b.tree AND a.shadow = b.shadow AND a.draft_model IS NOT DISTINCT FROM b.draft_model
         AND a.algorithm IS NOT NULL AND NOT copies(a.algorithm)
         AND coalesce(a.draft_tokens >= b.draft_tokens, true) AND coalesce(a.budget >= b.budget, true) AND coalesce(a.top_k >= b.top_k, true)

@@ -120,6 +120,11 @@ WITH prompt AS (
 ),
 counted AS (SELECT run, seen, coalesce(text, tokens::VARCHAR) AS what, sum(prompts) AS prompts, sum(tokens) AS tokens FROM prompt WHERE run IN (SELECT run FROM beside) GROUP BY ALL),
 total AS (SELECT run, seen, sum(prompts) AS prompts, sum(tokens) / sum(prompts) AS length FROM counted GROUP BY run, seen),
+-- Where each prompt is seen for itself, other prompts that are as long on average are told apart.
+lengths AS (
+    SELECT run, seen, max(prompts) = 1 AS single, quantile_cont(tokens, [0.25, 0.5, 0.75]) AS quartiles
+    FROM prompt WHERE tokens IS NOT NULL AND run IN (SELECT run FROM beside) GROUP BY run, seen
+),
 asked AS MATERIALIZED (  -- or prompts of all runs would be compared with each other first
     SELECT b.run, b.against, x.seen, x.what, x.prompts FROM beside b JOIN counted x ON x.run = b.run
 ),
@@ -132,12 +137,14 @@ judged AS (
         CASE
             WHEN x.seen = 'text' THEN coalesce(s.prompts, 0) >= 0.8 * least(x.prompts, y.prompts)
             WHEN least(x.prompts, y.prompts) < 3 AND x.seen <> 'step' THEN NULL
-            WHEN greatest(x.length, y.length) <= 1.02 * least(x.length, y.length) AND greatest(x.prompts, y.prompts) <= 1.1 * least(x.prompts, y.prompts) THEN true
+            WHEN greatest(x.length, y.length) <= 1.02 * least(x.length, y.length) AND greatest(x.prompts, y.prompts) <= 1.1 * least(x.prompts, y.prompts)
+                AND coalesce(NOT (p.single AND q.single) OR list_bool_and(list_transform(list_zip(p.quartiles, q.quartiles), lambda one: greatest(one[1], one[2]) <= 1.05 * least(one[1], one[2]))), true) THEN true
             WHEN coalesce(s.prompts, 0) >= 0.5 * least(x.prompts, y.prompts) AND greatest(x.length, y.length) <= 1.1 * least(x.length, y.length) THEN true
             WHEN coalesce(s.prompts, 0) < 0.5 * least(x.prompts, y.prompts) AND greatest(x.length, y.length) > 1.1 * least(x.length, y.length) THEN false
         END AS same
     FROM beside b JOIN total x ON x.run = b.run JOIN total y ON y.run = b.against AND y.seen = x.seen
     LEFT JOIN shared s ON s.run = b.run AND s.against = b.against AND s.seen = x.seen
+    LEFT JOIN lengths p ON p.run = b.run AND p.seen = x.seen LEFT JOIN lengths q ON q.run = b.against AND q.seen = x.seen
 ),
 best AS (  -- texts say more than lengths, lengths of requests more than those of batches
     SELECT run, against, arg_min(same, list_position(['text', 'request', 'step', 'benchmark', 'prefill'], seen)) FILTER (same IS NOT NULL) AS same_prompts
