@@ -45,7 +45,7 @@ def whole(file: Source) -> bytes | None:
     data = content.whole(file)
     if data is None:
         file.warn(
-            f"a JSON value of more than {content.WHOLE >> 20} MB is not read",
+            f"an export of more than {content.WHOLE >> 20} MB is not read",
             "export one record a line",
         )
     return data
