@@ -36,10 +36,10 @@ WITH spoken_for AS (
 -- Every report of acceptance, in order: of windows, of decode lines, of requests. Lines that count
 -- since the start have no rate of their own and are left out; idle windows tell nothing.
 report AS NOT MATERIALIZED (
-    SELECT run, 'counter line' AS kind, source, line, coalesce(rank, '') AS rank, time, accepted_tokens / drafted_tokens * coalesce(len(positions),
-        1) AS drafts,
-        drafted_tokens / coalesce(len(positions), 1) AS steps, drafted_tokens AS drafted, NULL AS running, ctx_len
-    FROM acceptance WHERE drafted_tokens >= $drafts AND accept_rate IS NOT NULL
+    SELECT run, 'counter line' AS kind, source, line, coalesce(rank, '') AS rank, time, accepted_tokens / a.steps AS drafts,
+        a.steps, drafted_tokens AS drafted, NULL AS running, ctx_len
+    FROM (SELECT * REPLACE (coalesce(steps, drafted_tokens / coalesce(len(positions), 1)) AS steps) FROM acceptance) a
+    WHERE drafted_tokens >= $drafts AND accept_rate IS NOT NULL
     UNION ALL
     SELECT run, 'counter line', source, line, coalesce(rank, ''), time, coalesce(commit_len - 1, accepted_drafts), NULL, NULL, batch, ctx_len
     FROM acceptance WHERE drafted_tokens IS NULL AND coalesce(commit_len - 1, accepted_drafts) IS NOT NULL

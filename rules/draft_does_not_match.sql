@@ -40,9 +40,10 @@ refused AS (
 cause AS (
     SELECT p.run, p.source, p.line, p.type, p.message, p.frames, p.rank, true,
         regexp_matches(p.frames, '(?i)(?:draft|eagle|dflash|dspark|ddtree|nextn|mtp|medusa|standalone|multi_layer|speculator)[a-z0-9_]*\.py:|:(?:_?init_draft|load_draft|_load_draft|init_drafter|load_drafter)[a-z_]*')
+            OR coalesce(contains(p.message, r.draft_model) AND NOT contains(r.model, r.draft_model), false)
             OR coalesce(d.line < p.line, false)
             OR regexp_matches(p.message, '(?i)\b(?:draft(?:er)?|speculator|eagle3?|mtp|dflash)\b.{0,60}(?:vocab|hidden|mismatch|match|checkpoint|weights?|config|load|architecture)|(?:vocab\w*|hidden.?size|weights?|checkpoint|architecture).{0,60}\b(?:draft(?:er)?|speculator|eagle3?|dflash)\b|architectures? .{0,12}(?:\w*(?:draft|eagle|dflash|dspark|medusa|speculator|mtp)\w*)') AS certain
-    FROM problem p LEFT JOIN drafted d ON d.run = p.run AND d.source = p.source
+    FROM problem p JOIN run r ON r.run = p.run LEFT JOIN drafted d ON d.run = p.run AND d.source = p.source
     WHERE p.cause AND p.at_start AND p.type NOT IN ('draft', 'ImportError', 'ModuleNotFoundError', 'OutOfMemoryError', 'MemoryError', 'KeyboardInterrupt', 'Killed', 'nvcc', 'ptxas')
         AND NOT regexp_matches(p.message, '(?i)out of memory|not enough memory|mem.fraction|allocate|undefined symbol|no module named|compute capability|\bsm_?[0-9]{2,3}\b|no kernel image|NCCL|illegal memory|device-side')
         -- a capture and a forward pass are later than loading
@@ -59,7 +60,7 @@ mismatch AS (
     WHERE certain AND (type = 'draft' OR type = 'error loading model'
         OR regexp_matches(frames, '(?i):(?:load_weights?|load_model|weight_loader|\w*weight_loader\w*|get_model|_initialize_model|load_draft\w*|from_pretrained|get_config|__post_init__|_load_\w+|set_embed\w*|init_lm_head\w*)')
         OR (type = 'AttributeError' AND regexp_matches(message, 'object has no attribute'))
-        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json'))
+        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json|not a local folder|[Nn]o such file|does not appear to have'))
 ),
 first AS (
     SELECT * FROM mismatch

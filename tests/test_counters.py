@@ -114,3 +114,57 @@ def test_a_question_benchmark_shows_a_drafter_that_is_never_accepted(rules):
 def test_results_one_after_the_other_are_runs_of_their_own(rules):
     text = "python3 run_humaneval.py\n" + RESULT.format(3.2) + "\n" + RESULT.format(1.04)
     assert rules(text) == ["draft_never_accepted"]
+
+
+# A drafter of which nothing is accepted, or everything ------------------------------------------
+
+
+def counted(text, tmp_path, diagnose, name):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return diagnose(path)
+
+
+def test_responses_whose_last_step_nobody_waited_for_are_at_the_floor(tmp_path, diagnose):
+    """With overlap one more step runs than tokens were needed: 200 tokens, the first of prefill, in 200."""
+    rows = [
+        {"text": f"answer {n}", "meta_info": {"id": f"{n}", "prompt_tokens": 90, "completion_tokens": 200, "spec_verify_ct": 200, "spec_accept_length": 1.0, "spec_accept_token_num": 0, "spec_draft_token_num": 600}}
+        for n in range(8)
+    ]  # fmt: skip
+    text = "".join(json.dumps(one) + "\n" for one in rows)
+    (found,) = counted(text, tmp_path, diagnose, "responses.jsonl").findings
+    assert found.rule.name == "draft_never_accepted" and found.values["commit_len"] == 1
+
+
+SCRAPE = """\
+# scraped at 2026-06-01T09:{n:02d}:00Z
+# TYPE sglang:spec_accept_length gauge
+sglang:spec_accept_length{{model_name="m"}} 1.0
+sglang:spec_accept_rate{{model_name="m"}} 0.0
+sglang:gen_throughput{{model_name="m"}} {throughput}
+sglang:generation_tokens_total{{model_name="m"}} {tokens}
+"""
+
+
+@pytest.mark.parametrize(("grows", "rules"), [(8000, ["draft_never_accepted"]), (0, [])])
+def test_scrapes_that_always_show_the_floor_while_tokens_are_made(grows, rules, tmp_path, diagnose):
+    text = "".join(
+        SCRAPE.format(n=n, throughput=410.5 if grows else 0.0, tokens=8000 + grows * n)
+        for n in range(8)
+    )
+    found = counted(text, tmp_path, diagnose, "metrics.prom").findings
+    assert [one.rule.name for one in found] == rules
+
+
+V0 = "INFO 01-22 09:05:{n:02d} metrics.py:489] Speculative metrics: Draft acceptance rate: {rate:.3f}, System efficiency: 0.500, Number of speculative tokens: 5, Number of accepted tokens: {accepted}, Number of draft tokens: {drafted}, Number of emitted tokens: {emitted}.\n"
+
+
+def test_the_v0_engine_of_vllm_drafts_a_chain(tmp_path, diagnose):
+    text = "".join(
+        V0.format(n=n, rate=0.999, accepted=2997 * n, drafted=3000 * n, emitted=3597 * n)
+        for n in range(1, 41)
+    )
+    found = counted(text, tmp_path, diagnose, "server.log")
+    facts = found.runs[0].facts
+    assert (facts["tree"], facts["draft_tokens"]) == (False, 6)
+    assert [one.rule.name for one in found.findings] == ["acceptance_too_perfect"]

@@ -186,6 +186,16 @@ Error details from previous import attempts:
 """,
         "c10 namespace",
     ),
+    "a drafter that is not where it should be": (
+        "draft_does_not_match",
+        vllm("OSError: a/draft is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'"),
+        "a/draft",
+    ),
+    "more shared memory than the GPU has": (
+        "kernel_missing_for_gpu",
+        vllm("triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 131072, Hardware limit: 101376.", ready=True),
+        "Required: 131072",
+    ),
     "an assertion of V0, which serves in a background task": (
         "speculative_assertion",
         """\
@@ -266,6 +276,10 @@ Traceback (most recent call last):
     return reply.json()["choices"]
 KeyError: 'choices'
 """,
+    ),
+    "a target that is not where it should be": (
+        "draft_does_not_match",
+        vllm("OSError: a/target is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'"),
     ),
     "an import that failed for nobody": (
         "binary_mismatch",

@@ -402,3 +402,23 @@ def test_parquet_is_read_like_json_lines(
     assert len(tables[0]) == 3
     assert tables[0] == tables[1]
     assert tables[2] == tables[3]
+
+
+def test_the_settings_of_specforge_are_runs_of_their_own(
+    tmp_path: Path, diagnose: Callable[..., Any]
+) -> None:
+    def setting(steps: int, throughput: float, accepted: float) -> dict[str, Any]:
+        metrics = {
+            "latency": 30000 / throughput, "output_throughput": throughput, "accept_length": accepted,
+            "accuracy": None, "num_questions": 80, "num_valid_predictions": 0, "categorical_performance": None,
+        }  # fmt: skip
+        return {
+            "batch_size": 1, "steps": steps, "topk": min(steps, 1), "num_draft_tokens": steps + 1 if steps else 0,
+            "metrics": [metrics], "num_samples": 80,
+        }  # fmt: skip
+
+    result = {"model": "a/draft", "mtbench": [setting(0, 150.0, 1.0), setting(3, 120.0, 2.4)]}
+    path = tmp_path / "results_20260601_090000.jsonl"
+    path.write_text(json.dumps(result, indent=4), encoding="utf-8")
+    (found,) = diagnose(path).findings
+    assert found.rule.name == "slower_than_baseline" and "break-even is 3.00" in found.message

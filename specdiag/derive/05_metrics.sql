@@ -90,7 +90,8 @@ SELECT run, source, min(line) AS line, min(time) AS time, rank,
     nullif(max(value) FILTER (name = 'gen_throughput'), 0) AS tokens_per_s
 FROM since WHERE NOT vllm GROUP BY run, source, scrape, rank
 HAVING max(value) FILTER (name = 'spec_accept_length') >= 1
-    AND (scrape = 1 OR coalesce(bool_or(value <> before) FILTER (name IN ('spec_accept_length', 'spec_accept_rate')), true));
+    AND (scrape = 1 OR coalesce(bool_or(value <> before) FILTER (name IN ('spec_accept_length', 'spec_accept_rate', 'generation_tokens')
+        OR name = 'gen_throughput' AND value > 0), true));
 
 -- vLLM's V0 engine prints totals since its start, and counts a draft as accepted that stands behind a
 -- refused one: what was emitted tells the commit length.

@@ -43,7 +43,8 @@ stepped AS (
     FROM step JOIN share USING (run) WHERE NOT coalesce(warmup, false) GROUP BY run
 ),
 counted AS (
-    SELECT run, mode(budget) AS budget, mode(top_k) AS top_k, count(*) AS rows, median(tokens_per_s) AS tokens_per_s
+    SELECT run, mode(budget) FILTER (emitted_tokens IS NULL) AS budget, mode(budget) FILTER (emitted_tokens IS NOT NULL) AS chain,  -- vLLM's V0 engine
+        mode(top_k) AS top_k, count(*) AS rows, median(tokens_per_s) AS tokens_per_s
     FROM acceptance GROUP BY run
 ),
 hooked AS (
@@ -92,7 +93,7 @@ SELECT
     coalesce(a.shadow, false) OR coalesce(s.shadow, false) AS shadow,
     coalesce(d.rows > 0, false) OR coalesce(h.rows > 0, false) AS server,
     coalesce(a.model, m.model) AS model, a.draft_model, e.version,
-    coalesce(a.draft_tokens, a.hinted_draft_tokens, a.verify_width, a.drafted_plus_one, a.block, a.hinted_block, m.draft_tokens) AS draft_tokens,
+    coalesce(a.draft_tokens, a.hinted_draft_tokens, a.verify_width, a.drafted_plus_one, a.block, a.hinted_block, m.draft_tokens, c.chain + 1) AS draft_tokens,
     coalesce(a.draft_steps, m.draft_steps) AS draft_steps,
     coalesce(a.budget, c.budget, s.budget, a.hinted_budget) AS budget,
     coalesce(c.top_k, s.top_k, a.top_k, m.top_k) AS top_k,
