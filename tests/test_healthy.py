@@ -24,3 +24,12 @@ def test_other_questions_that_are_as_long_on_average_are_not_the_same_questions(
     for name, text in logs.items():
         (tmp_path / name).write_text(text)
     assert alarms(diagnose(tmp_path)) == []
+
+
+def test_a_drafter_from_a_hub_is_a_drafter(diagnose, tmp_path):
+    files = mutations.log(mutations.server("llamacpp 9950", "chat"))
+    old = "-md chat-drafter.gguf --spec-draft-n-max 3 --spec-type draft-simple"
+    assert old in files["server.log"]
+    text = files["server.log"].replace(old, "-hfd example/chat-drafter-GGUF:Q8_0")
+    (tmp_path / "server.log").write_text(text)
+    assert [run.facts["algorithm"] for run in diagnose(tmp_path).runs] == ["DRAFT_MODEL"]

@@ -9,7 +9,7 @@ WITH argument AS (
 ),
 -- llama.cpp's arguments are its command line; a draft model without a type is drafted with as it is.
 commanded AS (
-    SELECT run, regexp_extract(detail, '--spec-type[ =]+(?:draft-)?([a-z0-9]+)', 1) AS type, regexp_matches(detail, ' (?:-md|--model-draft|--spec-draft-model)[ =]') AS drafts
+    SELECT run, regexp_extract(detail, '--spec-type[ =]+(?:draft-)?([a-z0-9]+)', 1) AS type, regexp_matches(detail, ' (?:-md|--model-draft|--spec-draft-model|-hfr?d|--hf-repo-draft|--spec-draft-hf)[ =]') AS drafts
     FROM event WHERE kind = 'arguments' AND detail LIKE '%llama%'
 ),
 drafting AS (
