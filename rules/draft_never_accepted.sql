@@ -26,7 +26,7 @@
 --   { name = "text", cause = "the text repeats nothing that n-gram drafts could copy", test = "a prompt that asks to repeat a paragraph: drafts are accepted there" },
 -- ]
 -- reports  = ["sgl-project/sglang#27829", "vllm-project/vllm#41789", "sgl-project/SpecForge#455"]
--- explains = ["slower_than_baseline", "tree_below_chain"]
+-- explains = ["slower_than_baseline", "tree_below_chain", "acceptance_low_from_start"]
 -- params   = { floor = 1.05, steps = 200, lines = 5, alive = 1.3, rank_steps = 1000 }
 
 -- A benchmark's figure stands for its whole output. Simulated or adaptive speculation is low on

@@ -25,6 +25,8 @@ COLLECTORS = {
     "stern": "sglang-0 server {line}",
     "CRI": "2026-03-14T10:21:07.482913Z stderr F {line}",
     "journald": "Mar  4 10:21:07 gpu01 sglang[71]: {line}",
+    "journald, in Russian": "марта 14 10:21:07 gpu01 sglang[71]: {line}",
+    "journald, in Chinese": "3月 14 10:21:07 gpu01 sglang[71]: {line}",
     "journald, precise": "Mar 14 10:21:07.482913 gpu01 sglang[71]: {line}",
     "journald, with units": "Sat 2026-03-14 10:21:07 UTC gpu01 sglang.service[71]: {line}",
     "ts": "Mar 14 10:21:07 {line}",
