@@ -86,6 +86,9 @@ class Steps:
                     THEN list_concat([{FRONT[name]}], {name}) ELSE {name} END"""
         if _is_filled(frame):
             kept["accepted"] = FILLED
+        if _begins_below_root(frame):
+            path = kept["accepted"]
+            kept["accepted"] = f"list_concat([0], {path})"
         self.db.register("frame_step", Handover(frame))
         rows = f"SELECT {_as(kept)} FROM (SELECT {_as(read)} FROM frame_step)"
         space.patiently(self.db, lambda: self.db.execute(f"INSERT INTO step BY NAME {rows}"))
@@ -139,6 +142,19 @@ def _is_filled(frame: pl.DataFrame) -> bool:
     """Whether any list of accepted rows ends with a number of no row."""
     given = isinstance(frame.schema.get("accepted"), pl.List)
     return given and bool((frame.get_column("accepted").list.last() < 0).any())
+
+
+def _begins_below_root(frame: pl.DataFrame) -> bool:
+    """Whether the accepted rows are those of the drafts: the root is a row, and on no path."""
+    lists = all(isinstance(frame.schema.get(one), pl.List) for one in ("accepted", "parents"))
+    counted = next((one for one in ("commit_len", "accepted_depth") if one in frame.columns), None)
+    if not lists or counted is None:
+        return False
+    path, drafts = pl.col("accepted").list, pl.col(counted) - (counted == "commit_len")
+    paths = frame.filter(path.len() > 0, pl.col("parents").list.first() < 0)
+    return paths.height > 0 and bool(
+        paths.select(~path.contains(0).any() & (path.len() == drafts).mean().gt(0.5)).item()
+    )
 
 
 def _as(columns: Mapping[str, str]) -> str:

@@ -422,3 +422,24 @@ def test_the_settings_of_specforge_are_runs_of_their_own(
     path.write_text(json.dumps(result, indent=4), encoding="utf-8")
     (found,) = diagnose(path).findings
     assert found.rule.name == "slower_than_baseline" and "break-even is 3.00" in found.message
+
+
+@pytest.mark.parametrize("start", [[0], []])
+@pytest.mark.parametrize(("wrong", "rules"), [(False, []), (True, ["path_not_a_chain"])])
+def test_paths_that_begin_below_the_root_are_checked_alike(
+    start: list[int], wrong: bool, rules: list[str],
+    tmp_path: Path, diagnose: Callable[..., Any],
+) -> None:  # fmt: skip
+    parents = [-1, 0, 0, 1, 1, 2, 3, 3]
+    paths = [[1, 3, 6], [1, 4], [2, 5], [1], []] * 6
+    if wrong:
+        paths[7] = [1, 5]  # whose parent is 2
+    ctx, text = 100, ""
+    for step, path in enumerate(paths):
+        row = {"rid": "q1", "step": step, "parents": parents, "accepted_path": start + path, "commit_len": len(path) + 1, "ctx_len": ctx}  # fmt: skip
+        text += json.dumps(row) + "\n"
+        ctx += len(path) + 1
+    (tmp_path / "steps.jsonl").write_text(text)
+    found = diagnose(tmp_path / "steps.jsonl")
+    assert [one.rule.name for one in found.findings] == rules
+    assert not found.notices

@@ -370,10 +370,25 @@ def test_tokens_are_judged_where_nobody_wrote_down_the_parents(tmp_path):
     assert proved(tmp_path, steps)[0] == [("a", 3, "I2", "node_tokens")]
 
 
+def test_accepted_rows_without_the_root_are_proved_like_others(tmp_path):
+    records = foreign(correct.trace(10, length=60))
+    for step in records:
+        step["accepted_path"] = step["accepted_path"][1:]
+    assert proved(tmp_path, records) == ([], [])
+    step = next(
+        one for one in records if len(one["accepted_path"]) >= 2 and one["parents"].count(0) >= 2
+    )
+    first, *_ = path = step["accepted_path"]
+    path[1] = next(
+        row for row, parent in enumerate(step["parents"]) if parent == 0 and row != first
+    )
+    assert (step["rid"], step["round"], "I1", "accepted") in proved(tmp_path, records)[0]
+
+
 def test_another_numbering_is_no_fault_and_is_said(tmp_path):
     records = foreign(correct.trace(10, length=60))
-    for step in records:  # accepted rows without the root, as some write them
-        step["accepted_path"] = step["accepted_path"][1:]
+    for step in records:  # accepted rows from the last to the root
+        step["accepted_path"] = step["accepted_path"][::-1]
     found, notices = proved(tmp_path, records)
     assert found == []
     assert any("another convention" in str(one) for one in notices)
