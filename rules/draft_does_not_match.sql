@@ -1,7 +1,7 @@
 -- title    = "The draft model does not load or does not fit the target"
 -- severity = "critical"
 -- family   = "startup"
--- needs    = { problem = [], event = [], commit_sample = [], config = [], run = [] }
+-- needs    = { problem = [], event = [], commit_mean = [], config = [], run = [] }
 -- applies  = "run IN (SELECT run FROM problem WHERE type IS NOT NULL) OR run IN (SELECT run FROM event WHERE kind IN ('weights', 'weight_skipped', 'fallback'))"
 -- why      = "A drafter is made for one target: its vocabulary, hidden size, layers and weight names must be those that the server's class for it expects. Another revision, another family or a wrong configuration key shows while its weights are loaded, or the server refuses it and goes on without."
 -- fix      = [
@@ -74,10 +74,8 @@ translated AS (
 ),
 -- A server that serves with a drafter that was loaded in part, or as another kind: no draft is accepted.
 dead AS (
-    SELECT run, sum(commit_len * coalesce(steps, 1)) / sum(coalesce(steps, 1)) AS commit_len, sum(coalesce(steps, 1)) AS steps, arg_min(cite(source,
-        line), line, 2) AS lines
-    FROM commit_sample GROUP BY run
-    HAVING sum(commit_len * coalesce(steps, 1)) <= $floor * sum(coalesce(steps, 1)) AND sum(coalesce(steps, 1)) >= $steps
+    SELECT run, sum(commit_len * steps) / sum(steps) AS commit_len, sum(steps) AS steps, flatten(list(lines ORDER BY kind))[:2] AS lines
+    FROM commit_mean GROUP BY run HAVING sum(commit_len * steps) <= $floor * sum(steps) AND sum(steps) >= $steps
 ),
 weighed AS (  -- of one rank the first record is the target's, the second the drafter's
     SELECT *, row_number() OVER (PARTITION BY run, source, coalesce(rank, '') ORDER BY line) AS nth

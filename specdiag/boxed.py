@@ -39,9 +39,9 @@ class Box:
 
 def head(file: Source) -> bytes:
     """The first lines of a file; of one that is boxed those of the records that it then has."""
-    first = file.records[: content.HEAD] or content.head(file)
     if file.records:
-        return first
+        return file.records[: content.HEAD]
+    first = content.head(file)
     for box in BOXES:
         if box.fits(first):
             data = export.whole(file)

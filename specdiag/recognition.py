@@ -123,8 +123,8 @@ def _has_key(text: str, keys: set[str], path: str) -> bool:
 def _has_list(text: str, keys: set[str], path: str) -> bool:
     """Whether a record has a list of numbers, or one whose first record has a key behind it."""
     names, wanted = (
-        [one for one in part.split("|") if one in keys]
-        for part in path.replace("[*].", "[*]").split("[*]")
+        [one for one in part.removeprefix(".").split("|") if one in keys]
+        for part in path.split("[*]")
     )
     if not names or bool(path.partition("[*]")[2]) != bool(wanted):
         return False
