@@ -218,6 +218,13 @@ def test_trees_out_of_order_answer_for_no_budget(world, answer):
     assert only(answer(world.steps)).order == "scores"
 
 
+def test_budgets_that_cannot_hold_the_longest_accepted_path_are_marked(world, answer):
+    run = only(answer(world.steps))
+    assert run.deepest == max(step["commit_len"] for step in world.steps) - 1 > 1
+    marked = [one.budget for one in run.budgets if one.shallow]
+    assert marked == list(range(1, run.deepest))
+
+
 def test_a_shadow_run_answers_for_the_chain_that_it_verified(world, answer):
     chains = [
         step | {"mode": "shadow_linear", "node_tokens": [7, *step["spine_tokens"]], "nodes": DEPTHS,

@@ -27,6 +27,10 @@ WALKS = {
     "text": "accepted depth is taken from the text that follows each step",
     "rows": "accepted depth is taken from the recorded rows",
 }
+SHALLOW = (
+    "~ too small for the longest accepted path: a run of it goes by other starts, mostly easier "
+    "ones, and may commit some percent more"
+)
 NOTES = (
     "A commit length is exact for the starts that the run visited. A run of another budget visits "
     "others: where one is given, `measured` is its own commit length, and how far the prediction "
@@ -96,7 +100,7 @@ def _parts(run: Traced) -> Iterator[str]:
         yield fill(WALKS[run.walk], "  ")
     if run.budgets:
         yield ""
-        yield _budgets(run)
+        yield from _budgets(run)
         yield from _time(run)
     if run.ranges:
         yield ""
@@ -115,21 +119,24 @@ def _parts(run: Traced) -> Iterator[str]:
         yield from (fill(text, "  ") for text in _chain(run, run.chain))
 
 
-def _budgets(run: Traced) -> str:
+def _budgets(run: Traced) -> Iterator[str]:
     last = run.budgets[-1].budget
-    shown = {last, run.best.budget if run.best else last}
-    shown |= {2**power for power in range(last.bit_length())}
+    named = {last, run.best.budget if run.best else last}
+    named |= {2**power for power in range(last.bit_length())}
+    shown = [one for one in run.budgets if one.budget in named]
     rows = [
         [
-            figure(one.budget), f"{one.commit_len.value:.2f}", _interval(one.commit_len, 2),
-            _bounded(duration_ms(one.step_ms), "≤", one),
+            figure(one.budget), _shallow(one) + f"{one.commit_len.value:.2f}",
+            _interval(one.commit_len, 2), _bounded(duration_ms(one.step_ms), "≤", one),
             _bounded(figure(one.tokens_per_s and one.tokens_per_s.value), "≥", one),
             _interval(one.tokens_per_s) if not one.bound else "", _measured(one),
         ]
-        for one in run.budgets if one.budget in shown
+        for one in shown
     ]  # fmt: skip
     name = "budget" if run.branches else "chain"
-    return columns([name, "commit", "95 %", "step", "tok/s", "95 %", "measured"], rows, ())
+    yield columns([name, "commit", "95 %", "step", "tok/s", "95 %", "measured"], rows, ())
+    if any(map(_shallow, shown)):
+        yield fill(SHALLOW, "  ")
 
 
 def _time(run: Traced) -> Iterator[str]:
@@ -261,6 +268,10 @@ def _interval(one: Estimate | None, digits: int | None = None) -> str:
 
 def _stated(one: Estimate) -> str:
     return f"{one.value:.2f}" + (f" ({_interval(one, 2)})" if one.interval else "")
+
+
+def _shallow(one: Budget) -> str:
+    return "~ " if one.shallow and one.measured is None else ""
 
 
 def _bounded(text: str, sign: str, one: Budget) -> str:

@@ -20,6 +20,7 @@ class Budget:
     )
     measured: Estimate | None = None  # commit length of a run at this budget
     measured_run: str | None = None
+    shallow: bool = False  # the longest accepted path does not fit: its run goes by other starts
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Traced:
     context: tuple[int, int] | None
     walk: str  # what the accepted paths are taken from: target, text, rows
     order: str  # scores, assumed, chain; or by_depth, unordered: no budget is a prefix
+    deepest: int  # the longest accepted path, in drafts
     shadow: bool  # it verified a chain; of its trees only the candidates are recorded
     budgets: list[Budget] = field(default_factory=list)
     best: Best | None = None

@@ -93,7 +93,7 @@ def _traced(row: dict[str, Any]) -> Traced:
     context = (row["ctx_min"], row["ctx_max"]) if row["ctx_min"] is not None else None
     return Traced(
         row["run"], row["steps"], row["requests"], row["budget"], row["branches"], row["batch"],
-        context, row["walk"], order, row["shadow"],
+        context, row["walk"], order, row["deepest"], row["shadow"],
     )  # fmt: skip
 
 
@@ -151,6 +151,7 @@ def _budgets(run: Traced, kept: dict[int, Estimate], costs: Costs, scope: int) -
                 ms.value * run.batch if ms else None,
                 speed,
                 exact is None and ms is not None,
+                shallow=budget < run.deepest,
             )
         )
     return found

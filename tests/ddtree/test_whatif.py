@@ -12,15 +12,15 @@ from specdiag.ddtree import pair, passages, trace  # noqa: E402
 from specdiag.ddtree.decode import Options, Request, decode  # noqa: E402
 from specdiag.whatif import ask  # noqa: E402
 
-TRACED, BUDGETS = 32, (4, 8, 16)
+TRACED, BUDGETS, SHALLOW = 32, (10, 12, 16), (2, 4)
 PROMPTS, TOGETHER, NEW = 48, 24, 80
 CLOSE = 0.02  # as far as a prediction may be off, beside what chance among the prompts explains
 
 
-@pytest.fixture(scope="module")
-def requests():
+@pytest.fixture(scope="module", params=["plain", "hybrid"])
+def requests(request):
     """Held-out code, the same for every budget."""
-    bundled = pair.bundled("plain")
+    bundled = pair.bundled(request.param)
     texts = passages.held_out(bundled.tokenizer, "code", PROMPTS, 96, seed=1)
     return bundled, [Request(f"p{at}", text, NEW) for at, text in enumerate(texts)]
 
@@ -30,7 +30,7 @@ def traced(requests):
     """The steps of every budget, by budget."""
     bundled, all_requests = requests
     found = {}
-    for budget in (TRACED, *BUDGETS):
+    for budget in (TRACED, *BUDGETS, *SHALLOW):
         options = Options(budget=budget, run=f"ddtree-{budget}")
         found[budget] = steps = []
         for start in range(0, PROMPTS, TOGETHER):
@@ -66,11 +66,20 @@ def error(predicted, real, rows):
 
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_real_run_commits_what_the_trace_of_a_larger_budget_says(traced, answered, budget):
+    assert not answered.budgets[budget - 1].shallow
     predicted = answered.budgets[budget - 1].commit_len.value
     assert predicted == pytest.approx(commit_len(traced[TRACED], budget))
     chance = error(traced[TRACED], traced[budget], budget)
     assert chance < 0.015
     assert abs(predicted / commit_len(traced[budget]) - 1) < CLOSE + chance
+
+
+@pytest.mark.parametrize("budget", SHALLOW)
+def test_a_budget_that_cannot_hold_the_longest_path_is_marked(traced, answered, budget):
+    """Its run starts more often inside of easy text, which the trace's own starts are behind of."""
+    one = answered.budgets[budget - 1]
+    assert one.shallow and one.budget < answered.deepest
+    assert one.commit_len.value < commit_len(traced[budget]) < 1.1 * one.commit_len.value
 
 
 def test_every_step_is_walked_again_as_it_was_recorded(traced, answered):
