@@ -25,7 +25,7 @@
 --   { name = "draft_cache", cause = "the drafter loses rows of its own context as a request goes on", test = "a step trace of one request: draft_context_wrong names the first step" },
 -- ]
 -- reports  = ["sgl-project/sglang#30763", "vllm-project/vllm#47602"]
--- params   = { drop = 0.25, range = 3.0, per_bin = 5, per_window = 3, chance = 2.6, order = 0.4, floor = 1.01, alive = 1.5, beyond = 10, steps = 1000 }
+-- params   = { drop = 0.25, range = 3.0, per_bin = 5, per_window = 3, chance = 3.0, order = 0.4, floor = 1.01, alive = 1.5, beyond = 10, steps = 1000 }
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines or steps. They scatter, so
 -- the fall must also be several standard errors. Lines of another batch size are left out. A window or
@@ -60,9 +60,13 @@ sample AS (
 ),
 -- Each text has an acceptance of its own: three texts at three lengths fall in order by chance.
 -- So either many texts fall in order, or one text does that grew long. A text is a request, or a
--- stretch of decode lines with no prompt in it. The order (Kendall's tau) must be more than chance.
+-- stretch of lines with no prompt in it. The order (Kendall's tau) must be more than chance.
 told_of_requests AS (  -- llama.cpp: each row is a request, and so a text
     SELECT run, source, line FROM acceptance WHERE requests = 1 AND accepted_tokens IS NOT NULL
+),
+admitted AS (
+    SELECT run, source * 1000000000000 + line AS place, row_number() OVER (PARTITION BY run ORDER BY source, line) AS nth
+    FROM prefill WHERE run IN (SELECT run FROM fallen WHERE kind = 'acceptance')
 ),
 told AS (  -- every row, also those too rough for a mean: a prompt may stand before one of them
     SELECT run, 'decode' AS kind, source, line, coalesce(rank, '') AS rank, '' AS request, ctx_len, coalesce(after_prefill, false) AS fresh FROM decode
@@ -71,8 +75,9 @@ told AS (  -- every row, also those too rough for a mean: a prompt may stand bef
     SELECT run, 'step', source, line, '', coalesce(request, ''), ctx_len, false FROM step
     WHERE run IN (SELECT run FROM fallen WHERE kind = 'step')
     UNION ALL
-    SELECT run, kind, source, line, '', '', ctx_len, (source, line) IN (SELECT (source, line) FROM told_of_requests)
-    FROM sample WHERE kind = 'acceptance'
+    SELECT s.run, kind, source, line, '', '', ctx_len,
+        (source, line) IN (SELECT (source, line) FROM told_of_requests) OR coalesce(a.nth > lag(coalesce(a.nth, 0)) OVER (PARTITION BY s.run ORDER BY source, line), false)
+    FROM (FROM sample WHERE kind = 'acceptance') s ASOF LEFT JOIN admitted a ON a.run = s.run AND s.source * 1000000000000 + s.line >= a.place
 ),
 series AS (
     SELECT *, row_number() OVER () AS series FROM (SELECT DISTINCT run, kind, rank, request FROM told)
@@ -103,14 +108,16 @@ whole AS (
 -- each share none.
 memory AS (
     SELECT w.run, w.kind, 'texts' AS across,
-        greatest(1, any_value(u.running) * count(*) / nullif(any_value(p.requests), 0),
+        greatest(1, any_value(b.running) * count(*) / nullif(any_value(p.requests), 0),
             CASE WHEN count(*) >= 20 AND NOT (w.kind = 'acceptance' AND w.run IN (SELECT run FROM told_of_requests)) THEN (1 + any_value(kept)) / (1 - any_value(kept)) END) AS fewer
     FROM (
         SELECT run, kind, least(0.99, greatest(0, coalesce(corr(ln(ctx_len), ln(ctx_before)), 0)) * greatest(0, coalesce(corr(commit_len, commit_before), 0))) AS kept
         FROM (SELECT *, lag(ctx_len) OVER w AS ctx_before, lag(commit_len) OVER w AS commit_before FROM whole WINDOW w AS (PARTITION BY run, kind, rank ORDER BY place))
         GROUP BY run, kind
-    ) JOIN whole w USING (run, kind) JOIN usual u USING (run, kind)
-    LEFT JOIN (SELECT run, 'decode' AS kind, sum(new_requests) AS requests FROM prefill GROUP BY run) p USING (run, kind)
+    ) JOIN whole w USING (run, kind)
+    -- Steps are told apart by their request.
+    LEFT JOIN (SELECT run, max(running) AS running FROM usual GROUP BY run) b ON b.run = w.run AND w.kind <> 'step'
+    LEFT JOIN (SELECT run, sum(new_requests) AS requests FROM prefill GROUP BY run) p ON p.run = w.run AND w.kind <> 'step'
     GROUP BY w.run, w.kind
 ),
 point AS (
