@@ -109,7 +109,9 @@ whole AS (
 memory AS (
     SELECT w.run, w.kind, 'texts' AS across,
         greatest(1, any_value(b.running) * count(*) / nullif(any_value(p.requests), 0),
-            CASE WHEN count(*) >= 20 AND NOT (w.kind = 'acceptance' AND w.run IN (SELECT run FROM told_of_requests)) THEN (1 + any_value(kept)) / (1 - any_value(kept)) END) AS fewer
+            CASE WHEN w.kind = 'acceptance' AND w.run IN (SELECT run FROM told_of_requests) THEN 1
+                WHEN count(*) >= 20 THEN (1 + any_value(kept)) / (1 - any_value(kept))
+                WHEN w.kind = 'acceptance' AND any_value(b.running) > 1 THEN count(*) END) AS fewer  -- too few to tell what they remember
     FROM (
         SELECT run, kind, least(0.99, greatest(0, coalesce(corr(ln(ctx_len), ln(ctx_before)), 0)) * greatest(0, coalesce(corr(commit_len, commit_before), 0))) AS kept
         FROM (SELECT *, lag(ctx_len) OVER w AS ctx_before, lag(commit_len) OVER w AS commit_before FROM whole WINDOW w AS (PARTITION BY run, kind, rank ORDER BY place))
