@@ -108,7 +108,7 @@ judged AS (
         OR regexp_matches(b.message, '(?i)Watchdog caught collective|see (?:root cause|stack trace|the stack trace)|stack trace above|root cause above|initialization failed due to|Engine process failed to start|Connection (?:closed|reset) by peer|remote process exited|ncclRemoteError|recvValue failed|recvBytes|Broken pipe|RPC call to \w+ timed out|^cancelled$|Rank \w+ scheduler is dead|child process.{0,30}(?:failed|died)')
         OR (b.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce({'place': b.place, 'line': b.line} < l.last_progress, false)) AS follows,
         coalesce(b.crashed, false) OR coalesce({'place': b.place, 'line': b.line} < l.died, false)
-        OR b.type IN ('terminate called', 'what', 'Segmentation fault', 'Fatal Python error', 'Aborted', 'core dumped', 'Killed', 'GGML_ASSERT',
+        OR b.type IN ('terminate called', 'what', 'OOM killer', 'Segmentation fault', 'Fatal Python error', 'Aborted', 'core dumped', 'Killed', 'GGML_ASSERT',
             'GGML_ABORT', 'fatal error', 'CUDA error', 'ROCm error', 'HIP error', 'SYCL error', 'Memory access fault', 'watchdog thread terminated')
         OR b.type LIKE '%EngineDeadError' OR b.type IN ('Engine core proc', 'Worker proc', 'WorkerProc')
         OR regexp_matches(coalesce(b.frames, ''), ':<module>.*:_run_engine') AS killed  -- a script with the engine inside
