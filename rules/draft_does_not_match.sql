@@ -62,7 +62,11 @@ mismatch AS (
         WHEN regexp_matches(message, '(?i)no such file|does not appear to have|repo|not found|no file named|not a local folder|cannot find any model weights|does not exist|failed to load|gated|client error|couldn.t connect') THEN 'path'
         ELSE 'weights' END AS kind
     FROM (FROM refused UNION ALL FROM cause)
-    WHERE certain AND (type = 'draft' OR type = 'error loading model'
+    WHERE certain
+        -- a backend or a setting that is refused while the draft loads is a combination
+        AND NOT (type <> 'draft' AND regexp_matches(message, '(?i)(?:not|n.t) (?:yet |currently )?support|only supports?\b|only (?:be )?supported|not (?:yet )?implemented|incompatible')
+            AND NOT regexp_matches(message, '(?i)architecture|model.?type|vocab|hidden.?size|state_dict|checkpoint'))
+        AND (type = 'draft' OR type = 'error loading model'
         OR regexp_matches(frames, '(?i):(?:load_weights?|load_model|weight_loader|\w*weight_loader\w*|get_model|_initialize_model|load_draft\w*|from_pretrained|get_config|__post_init__|_load_\w+|set_embed\w*|init_lm_head\w*|_vocab_size)')
         OR (type = 'AttributeError' AND regexp_matches(message, 'object has no attribute'))
         OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json|not a local folder|[Nn]o such file|does not appear to have|gated repo|Client Error|divisible by|greater than the derived context|shapes cannot be multiplied|same reduction dim'))

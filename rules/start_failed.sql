@@ -5,7 +5,7 @@
 -- why      = "The process ended with an exception before it served anything. The first error in time is the cause; what other ranks and the parent process say after it follows from it."
 -- fix      = [
 --   "Where the GPU failed, take the card out: `nvidia-smi -q` shows retired pages and links, `dmesg` the driver's Xid.",
---   "Where it is about what surrounds the server, change that and nothing else: `ss -ltnp` names who has the port, `hf auth whoami` the account that the hub sees, `df -h` the full disk; a container wants --shm-size or --ipc=host, and NCCL says more with NCCL_DEBUG=INFO.",
+--   "Where it is about what surrounds the server, change that and nothing else: `ss -ltnp` names who has the port, `hf auth whoami` the account that the hub sees, `df -h` the full disk; `nvidia-smi -L` inside the container the GPUs; a container wants --gpus, --shm-size or --ipc=host, and NCCL says more with NCCL_DEBUG=INFO.",
 --   "Read the traceback above the quoted line: its innermost frame says which part failed.",
 --   "Start with one GPU, without speculation and with graphs off; add the options back one by one.",
 --   "Search the message in the issues of the server, with the version.",
@@ -49,6 +49,8 @@ cause AS (
 surrounded AS (
     SELECT run, CASE
         WHEN EXISTS (FROM event e WHERE e.run = cause.run AND e.kind = 'gpu_fault') OR message LIKE '%uncorrectable ECC%' THEN 'the GPU failed'
+        WHEN regexp_matches(message, 'Failed core proc\(s\): .*: -9\b') THEN 'somebody killed the engine (SIGKILL), often the OOM killer: `dmesg` says so'
+        WHEN regexp_matches(message, 'Failed core proc\(s\): .*: -(?:[4678]|11)\b') THEN 'the engine crashed in native code, with no word of why'
         WHEN regexp_matches(message, '(?i)address already in use|attempting to bind|bind HTTP server socket') THEN 'the port is taken or cannot be had'
         WHEN regexp_matches(message, '(?i)gated repo|(?:401|403) Client Error|access to model \S+ is restricted|invalid (?:user )?token') THEN 'the hub refuses access to the model'
         WHEN regexp_matches(message, '(?i)404 Client Error|is not a local folder and is not a valid model identifier|Repository Not Found|Repo id must be') THEN 'there is no such model'
@@ -58,6 +60,10 @@ surrounded AS (
         WHEN regexp_matches(message, '(?i)deserializing header|MetadataIncompleteBuffer|InvalidHeader|not within the file bounds|corrupted or incomplete|wrong number of tensors|invalid magic') THEN 'a file of the model is cut or corrupt'
         WHEN regexp_matches(message, '(?i)does not recognize this architecture|unknown model architecture|^Model architectures .* not supported|unknown pre-tokenizer') THEN 'this build does not know the model'
         WHEN regexp_matches(message, '(?i)could not find nvcc|nvcc: not found|CUDA_HOME environment variable is not set|Failed to find C compiler') THEN 'no compiler is there to build kernels with'
+        WHEN regexp_matches(message, '(?i)No CUDA GPUs are available|invalid device ordinal|no CUDA-capable device|device\(s\) is/are busy') THEN 'the process does not see the GPUs that it was told to use'
+        WHEN regexp_matches(message, '(?i)Error 802|system not yet initialized') THEN 'the fabric manager of the GPUs is not running, or is of another version than the driver'
+        WHEN regexp_matches(message, '(?i)untagged enum ModelWrapper') THEN 'the installed tokenizers library is older than the model''s tokenizer'
+        WHEN regexp_matches(message, '(?i)^[0-9]+ is not divisible by [0-9]+$|attention heads .{0,40}must be divisible by') THEN 'the model cannot be split over so many ranks'
         WHEN regexp_matches(message, '(?i)memory profiling') THEN 'another process freed or took memory of the GPU while it was measured'
         WHEN regexp_matches(message, '^NCCL error|ncclSystemError|ncclUnhandledCudaError|in: .{0,120}NCCLUtils') OR contains(type, 'DistBackendError') THEN 'NCCL could not connect the ranks'
     END AS what
@@ -83,7 +89,7 @@ SELECT
         coalesce(what || '; ', ''),
         'the server died ' || CASE stage WHEN 'weights' THEN 'after it loaded weights' WHEN 'capture_begin' THEN 'while it captured graphs'
                    WHEN 'capture_end' THEN 'after it captured graphs' WHEN 'capacity' THEN 'in its warm-up' ELSE 'before it loaded weights' END,
-        type,
+        CASE type WHEN 'what' THEN 'exception' ELSE type END,
         CASE WHEN coalesce(message, '') <> '' AND message <> type THEN ': ' || shortened(message, 200) ELSE '' END,
         coalesce('. NCCL warned: ' || shortened(warning.detail, 160), ''),
         CASE WHEN exceptions > 1 THEN format(' (the first of {} exceptions; the others follow from it)', exceptions) ELSE '' END) AS message,

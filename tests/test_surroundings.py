@@ -16,6 +16,7 @@ SYSTEMD = "Mar 14 10:19:00 gpu01 llama-server[812]: "
 UNIT = "Mar 14 10:21:07 gpu01 systemd[1]: llama-server.service: "
 DRAFTER = ("speculative/eagle_worker", "__init__")
 FC = [*CAPTURE, ("models/llama_eagle3", "forward")]
+V0 = "INFO 02-03 09:20:01 metrics.py:455] Avg prompt throughput: 20.0 tokens/s, Avg generation throughput: 88.5 tokens/s, Running: 3 reqs, Swapped: 0 reqs, Pending: 1 reqs, GPU KV cache usage: 25.0%, CPU KV cache usage: 0.0%.\n"
 BUILD = "build: 5890 (0b885577) with cc 13.3.0 for x86_64-linux-gnu\n"
 GAVE_UP = "srv    load_model: failed to load model, 'target.gguf'\nmain: exiting due to model loading error\n"
 
@@ -120,6 +121,31 @@ DEATHS = {
         BUILD + "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory\nllama_model_load: error loading model: unable to allocate Vulkan0 buffer\n" + GAVE_UP,
         "ErrorOutOfDeviceMemory",
     ),
+    "GPUs that the process does not see": ("start_failed", sglang("RuntimeError: No CUDA GPUs are available", ready=False), "does not see the GPUs"),
+    "heads that cannot be split": ("start_failed", sglang("AssertionError: 28 is not divisible by 8", [("models/qwen2", "__init__")], ready=False), "cannot be split over so many ranks"),
+    "a compiler that a library finds too old": ("compiler_too_old", sglang("AssertionError: NVCC version 12.2 is too old, at least 12.3 is required", ready=False), "at least 12.3"),
+    "a backend that is refused while the drafter loads": (
+        "combination_unsupported",
+        vllm('  File "/app/vllm/v1/spec_decode/eagle.py", line 12, in load_model', "NotImplementedError: FlashMLA does not support speculative decoding with fp8 KV cache"),
+        "FlashMLA",
+    ),
+    "layers of a drafter in two groups": ("combination_unsupported", vllm("AssertionError: All drafting layers should belong to the same kv cache group"), "same kv cache group"),
+    "an engine that somebody killed": (
+        "start_failed",
+        VLLM + "(APIServer pid=71) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore_DP0': -9}\n",
+        "somebody killed the engine",
+    ),
+    "a child of which nothing is known": ("peer_lost", SERVING + ENDED, "nothing here says of what"),
+    "a worker of V0 that is gone": (
+        "peer_lost",
+        V0 + "ERROR 02-03 09:20:07 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 812 died, exit code: -9\nCRITICAL 02-03 09:20:09 launcher.py:99] MQLLMEngine is already dead, terminating server process\n",
+        "pid 812 died",
+    ),
+    "the end of a log in which no token comes any more": (
+        "server_hung",
+        V0 + "".join(V0.replace("09:20:01", f"09:{20 + n}:01").replace("88.5", "0.0").replace("20.0 tokens", "0.0 tokens") for n in range(1, 25)),
+        "24 windows without a token",
+    ),
 }  # fmt: skip
 # The same words, and another cause or none.
 OTHERS = {
@@ -136,6 +162,10 @@ OTHERS = {
         "speculation_never_engages",
         BUILD + "srv    load_model: speculative decoding not supported by this context\n" + LLAMA.partition("\n")[2]
         + "".join(f"0.{n}.000.000 I slot print_timing: id  0 | task {n} |        eval time =    4000.00 ms /   200 tokens (   20.00 ms per token,    50.00 tokens per second)\n" for n in range(30, 40)),
+    ),
+    "a child that its user stopped": (
+        "peer_lost",
+        SERVING + "[2026-03-14 10:20:02] SIGTERM received. Draining requests and shutting down...\n" + ENDED,
     ),
     "a product of other widths in the target": (
         "draft_does_not_match",
