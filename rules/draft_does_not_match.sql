@@ -51,13 +51,13 @@ cause AS (
     UNION ALL  -- but a product whose inner widths differ, in the drafter's own layers, is of weights for another width
     SELECT p.run, p.source, p.line, p.type, p.message, p.frames, p.rank, true, true
     FROM problem p
-    WHERE p.cause AND p.at_start AND regexp_matches(p.message, 'mat1 and mat2 shapes cannot be multiplied|must have same reduction dim')
+    WHERE p.cause AND p.at_start AND regexp_matches(p.message, 'mat1 and mat2 shapes cannot be multiplied|must have same reduction dim|The expanded size of the tensor .*at non-singleton dimension 1')
         AND regexp_matches(p.frames, '(?i)(?:eagle|dflash|dspark|medusa|mtp|nextn|draft)[a-z0-9_]*\.py:\w+$')
 ),
 -- In these frames or with this news it is about weights and shapes, not about an option.
 mismatch AS (
     SELECT *, CASE
-        WHEN regexp_matches(message, '(?i)vocab|hidden.?(?:size|states?)|size mismatch|shape|torch\.Size|must match|special tokens|bos|divisible|dimension|shapes cannot|reduction dim|context.?length') OR regexp_matches(frames, ':_vocab_size$') THEN 'pair'
+        WHEN regexp_matches(message, '(?i)vocab|hidden.?(?:size|states?)|size mismatch|shape|torch\.Size|must match|special tokens|bos|divisible|dimension|shapes cannot|reduction dim|expanded size|context.?length') OR regexp_matches(frames, ':_vocab_size$') THEN 'pair'
         WHEN regexp_matches(message, '(?i)architecture|class|method|algorithm|not an? \w+ (?:draft|head)|model.?type|unrecognized|not a compatible|has no attribute') THEN 'class'
         WHEN regexp_matches(message, '(?i)no such file|does not appear to have|repo|not found|no file named|not a local folder|cannot find any model weights|does not exist|failed to load|gated|client error|couldn.t connect') THEN 'path'
         ELSE 'weights' END AS kind
@@ -69,7 +69,7 @@ mismatch AS (
         AND (type = 'draft' OR type = 'error loading model'
         OR regexp_matches(frames, '(?i):(?:load_weights?|load_model|weight_loader|\w*weight_loader\w*|get_model|_initialize_model|load_draft\w*|from_pretrained|get_config|__post_init__|_load_\w+|set_embed\w*|init_lm_head\w*|_vocab_size)')
         OR (type = 'AttributeError' AND regexp_matches(message, 'object has no attribute'))
-        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json|not a local folder|[Nn]o such file|does not appear to have|gated repo|Client Error|divisible by|greater than the derived context|shapes cannot be multiplied|same reduction dim'))
+        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json|not a local folder|[Nn]o such file|does not appear to have|gated repo|Client Error|divisible by|greater than the derived context|shapes cannot be multiplied|same reduction dim|expanded size of the tensor'))
 ),
 first AS (
     SELECT * FROM mismatch

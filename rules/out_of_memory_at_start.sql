@@ -36,7 +36,7 @@ short AS (
         regexp_matches(message, 'DefaultCPUAllocator|Cannot allocate memory') OR type IN ('MemoryError', 'OOM killer') AS host
     FROM cause
     WHERE (type IN ('OutOfMemoryError', 'MemoryError', 'ErrorOutOfDeviceMemory', 'OOM killer')
-            OR regexp_matches(message, '(?i)out of memory|not enough (?:gpu |device |kv cache |free )?memory|leave no (?:gpu )?memory|no available memory|insufficient (?:gpu |device )?memory|memoryallocation|ALLOC_FAILED|memory capacity is unbalanced|free memory on device|larger than the available KV cache memory|maximum number of tokens that can be stored in KV cache|ErrorOutOfDeviceMemory|failed to allocate|unable to allocate|exceeds .{0,24}mamba cache blocks|can.t allocate memory|cannot allocate memory'))
+            OR regexp_matches(message, '(?i)out of memory|not enough (?:gpu |device |kv cache |free )?memory|leave no (?:gpu )?memory|no available memory|insufficient (?:gpu |device )?memory|memoryallocation|ALLOC_FAILED|memory capacity is unbalanced|free memory on device|larger than the available KV cache memory|maximum number of tokens that can be stored in KV cache|ErrorOutOfDeviceMemory|OUT_OF_(?:DEVICE|HOST)_MEMORY|failed to allocate|unable to allocate|exceeds .{0,24}mamba cache blocks|can.t allocate memory|cannot allocate memory'))
         AND NOT regexp_matches(message, '(?i)prefill out of memory|decode out of memory|nvcc|ptxas')
         AND run NOT IN (SELECT run FROM problem WHERE fatal AND regexp_matches(message, 'Unsupported gpu architecture|is not defined for option'))
 ),

@@ -31,7 +31,7 @@ WITH short AS (
     FROM problem
     WHERE NOT at_start
         AND (type IN ('OutOfMemoryError', 'out of memory', 'ErrorOutOfDeviceMemory', 'OOM killer')
-            OR regexp_matches(message, '(?i)\bout of memory|no space left for only one request|ALLOC_FAILED|memoryallocation|failed to allocate|ErrorOutOfDeviceMemory|DefaultCPUAllocator: can.t allocate|cannot allocate memory'))
+            OR regexp_matches(message, '(?i)\bout of memory|no space left for only one request|ALLOC_FAILED|memoryallocation|failed to allocate|ErrorOutOfDeviceMemory|OUT_OF_(?:DEVICE|HOST)_MEMORY|DefaultCPUAllocator: can.t allocate|cannot allocate memory'))
         AND NOT regexp_matches(message, '(?i)nvcc|ptxas|shared memory')
 ),
 -- What killed a process before it is the cause.

@@ -39,7 +39,7 @@ WITH lost AS (
     UNION ALL  -- SGLang's parent hears that a child failed, and nobody said of what
     SELECT run, source, line, time, rank, 'a child process failed, and nothing here says of what', 'process' FROM event
     WHERE kind = 'life' AND name ILIKE 'sigquit' AND run NOT IN (SELECT run FROM problem WHERE fatal)
-        AND run NOT IN (SELECT run FROM event WHERE kind = 'life' AND regexp_matches(name, '(?i)crashed|watchdog|health'))
+        AND run NOT IN (SELECT run FROM event WHERE kind = 'life' AND regexp_matches(name, '(?i)crashed|watchdog|health') OR kind = 'crash')
     UNION ALL
     SELECT run, source, line, time, rank, 'health check failed', 'health' FROM event WHERE kind = 'life' AND name = 'Health check failed'
     UNION ALL

@@ -29,7 +29,7 @@ broken AS (SELECT run, arg_min({'source': source, 'line': line, 'detail': detail
 counted AS (SELECT run, count(*) AS exceptions FROM problem WHERE fatal AND NOT at_start GROUP BY run)
 SELECT
     run,
-    format('{}{}{}{}{}{}', CASE WHEN fault IS NOT NULL THEN 'the GPU failed (' || rtrim(shortened(fault.detail, 100), '.') || '): ' WHEN message LIKE '%uncorrectable ECC%' THEN 'the GPU failed: ' ELSE '' END, CASE type WHEN 'what' THEN 'exception' ELSE type END, CASE WHEN coalesce(message, '') NOT IN ('', type) THEN ': ' || shortened(message, 200) ELSE '' END,
+    format('{}{}{}{}{}{}', CASE WHEN fault IS NOT NULL THEN 'the GPU failed (' || rtrim(shortened(fault.detail, 100), '.') || '): ' WHEN message LIKE '%uncorrectable ECC%' THEN 'the GPU failed: ' ELSE '' END, CASE WHEN type = 'what' THEN 'exception: ' WHEN contains(coalesce(message, ''), type) THEN '' WHEN coalesce(message, '') = '' THEN type ELSE type || ': ' END, shortened(coalesce(message, ''), 200),
         CASE WHEN innermost IS NOT NULL THEN ' in ' || innermost ELSE '' END,
         CASE WHEN rank IS NOT NULL THEN ' on ' || rank ELSE '' END,
         concat(CASE WHEN last IS NOT NULL THEN format('; {} running at the last report', last.running) ELSE '' END,

@@ -54,8 +54,11 @@ surrounded AS (
         WHEN regexp_matches(message, '(?i)address already in use|attempting to bind|bind HTTP server socket') THEN 'the port is taken or cannot be had'
         WHEN regexp_matches(message, '(?i)gated repo|(?:401|403) Client Error|access to model \S+ is restricted|invalid (?:user )?token') THEN 'the hub refuses access to the model'
         WHEN regexp_matches(message, '(?i)404 Client Error|is not a local folder and is not a valid model identifier|Repository Not Found|Repo id must be') THEN 'there is no such model'
-        WHEN regexp_matches(message, '(?i)couldn.t connect to .?https?:|Max retries exceeded|name resolution|LocalEntryNotFound|cannot find an appropriate cached snapshot|outgoing traffic has been disabled') THEN 'the hub cannot be reached'
+        WHEN regexp_matches(message, '(?i)couldn.t connect to .?https?:|HTTPSConnectionPool|Max retries exceeded|name resolution|LocalEntryNotFound|cannot find an appropriate cached snapshot|outgoing traffic has been disabled') THEN 'the hub cannot be reached'
         WHEN regexp_matches(message, '(?i)No space left on device|disk quota exceeded') THEN 'a disk or shared memory is full'
+        WHEN regexp_matches(message, '(?i)Permission denied|Read-only file system') THEN 'a file or a folder may not be read or written'
+        WHEN regexp_matches(message, '(?i)can.t start new thread|Too many open files|Resource temporarily unavailable') THEN 'a limit of the system is reached (threads, processes, open files)'
+        WHEN regexp_matches(message, '(?i)clients joined|waiting for clients') THEN 'not all nodes or ranks came'
         WHEN regexp_matches(message, '(?i)Bus error') THEN 'memory that was mapped is not there (shared memory of a container is small)'
         WHEN regexp_matches(message, '(?i)deserializing header|MetadataIncompleteBuffer|InvalidHeader|not within the file bounds|corrupted or incomplete|wrong number of tensors|invalid magic') THEN 'a file of the model is cut or corrupt'
         WHEN regexp_matches(message, '(?i)does not recognize this architecture|unknown model architecture|^Model architectures .* not supported|unknown pre-tokenizer') THEN 'this build does not know the model'
@@ -89,8 +92,8 @@ SELECT
         coalesce(what || '; ', ''),
         'the server died ' || CASE stage WHEN 'weights' THEN 'after it loaded weights' WHEN 'capture_begin' THEN 'while it captured graphs'
                    WHEN 'capture_end' THEN 'after it captured graphs' WHEN 'capacity' THEN 'in its warm-up' ELSE 'before it loaded weights' END,
-        CASE type WHEN 'what' THEN 'exception' ELSE type END,
-        CASE WHEN coalesce(message, '') <> '' AND message <> type THEN ': ' || shortened(message, 200) ELSE '' END,
+        CASE WHEN type = 'what' THEN 'exception: ' WHEN contains(coalesce(message, ''), type) THEN '' WHEN coalesce(message, '') = '' THEN type ELSE type || ': ' END,
+        shortened(coalesce(message, ''), 200),
         coalesce('. NCCL warned: ' || shortened(warning.detail, 160), ''),
         CASE WHEN exceptions > 1 THEN format(' (the first of {} exceptions; the others follow from it)', exceptions) ELSE '' END) AS message,
     type AS exception, shortened(message, 300) AS text, coalesce(stage, 'none') AS stage, exceptions,

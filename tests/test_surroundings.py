@@ -146,6 +146,43 @@ DEATHS = {
         V0 + "".join(V0.replace("09:20:01", f"09:{20 + n}:01").replace("88.5", "0.0").replace("20.0 tokens", "0.0 tokens") for n in range(1, 25)),
         "24 windows without a token",
     ),
+    "an option that the worker cannot bring into line": (
+        "combination_unsupported",
+        vllm("RuntimeError: Worker failed with error 'Can't determine cudagraph shapes that are both a multiple of 3 (num_speculative_tokens + 1) required by spec-decode and 4 (tensor_parallel_size) required by sequence parallelism please adjust num_speculative_tokens or disable sequence parallelism', please check the stack trace above for the root cause"),
+        "a multiple of 3",
+    ),
+    "a drafter that is split in another way": (
+        "combination_unsupported",
+        refused("SpeculativeConfig", "(APIServer pid=71)   Value error, speculative_draft_tensor_parallel_size=4 cannot be other value than 1 or target model tensor_parallel_size [type=value_error, input_value={}, input_type=dict]"),
+        "cannot be other value than 1 or target model tensor_parallel_size",
+    ),
+    "features of another width": (
+        "draft_does_not_match",
+        vllm('  File "/app/vllm/v1/worker/gpu_model_runner.py", line 12, in _dummy_run', '  File "/app/vllm/v1/spec_decode/eagle.py", line 12, in set_inputs_first_pass', "RuntimeError: The expanded size of the tensor (1024) must match the existing size (4096) at non-singleton dimension 1.  Target sizes: [5, 1024].  Tensor sizes: [5, 4096]"),
+        "(1024) must match the existing size (4096)",
+    ),
+    "an error that only the parent tells of": (
+        "server_died",
+        vllm("RuntimeError: Worker failed with error 'PP+async expects sampled_token_ids to have shape [num_reqs, 1]', please check the stack trace above for the root cause", ready=True)
+        + "(APIServer pid=71) ERROR 07-20 09:10:40 [async_llm.py:480] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.\n",
+        "PP+async expects",
+    ),
+    "a check of the C++ library": (
+        "server_died",
+        LLAMA + "/usr/include/c++/16/bits/stl_vector.h:1282: std::vector<int>::operator[](size_type): Assertion '__n < this->size()' failed.\nAborted (core dumped)\n",
+        "stl_vector.h:1282",
+    ),
+    "an end without a word": ("server_died", LLAMA + "Aborted (core dumped)\n", "core dumped"),
+    "a hub that does not answer": (
+        "start_failed",
+        sglang("requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', port=443): Read timed out. (read timeout=10)", ready=False),
+        "the hub cannot be reached",
+    ),
+    "nodes that did not come": (
+        "start_failed",
+        sglang("torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 8/16 clients joined.", ready=False),
+        "not all nodes or ranks came",
+    ),
 }  # fmt: skip
 # The same words, and another cause or none.
 OTHERS = {
