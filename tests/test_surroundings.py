@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from test_deaths import CAPTURE, CRASHED, DECODED, ENDED, INIT, LLAMA, VERIFY, VLLM, sglang, vllm
+from test_deaths import (
+    CAPTURE,
+    CRASHED,
+    DECODED,
+    ENDED,
+    INIT,
+    LLAMA,
+    STARTED,
+    VERIFY,
+    VLLM,
+    sglang,
+    vllm,
+)
 
 UVICORN = "INFO:     Application startup complete.\nERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 30000): address already in use\nINFO:     Waiting for application shutdown.\n"
 STARTING = sglang("", ready=False).partition("[2026-03-14 10:20:02")[0]
@@ -187,6 +199,15 @@ DEATHS = {
 # The same words, and another cause or none.
 OTHERS = {
     "a process of somebody else": ("out_of_memory_serving", SERVING + DECODED + OOM_KILLED.format("chrome")),
+    "a prompt about a killed process": (
+        "out_of_memory_serving",
+        SERVING + "[2026-03-14 10:20:02] Receive: obj=GenerateReqInput(rid='1', text='Out of memory: Killed process 812 (python3)', sampling_params={})\n",
+    ),
+    "a prompt about a dead worker": ("peer_lost", V0 + "INFO 02-03 09:20:07 logger.py:37] Received request 1: prompt: 'Worker VllmWorkerProcess pid 812 died', params: SamplingParams(n=1)\n"),
+    "a request with an option that is none": (
+        "start_failed",
+        VLLM + STARTED + "(APIServer pid=71) ERROR 07-20 09:20:31 [serving_chat.py:300]   Input should be less than or equal to 2 [type=less_than_equal, input_value=3, input_type=int]\n",
+    ),
     "a fault of a kernel in the driver's words": (
         "server_died",
         SERVING + XID.format(31, "MMU Fault: ENGINE GRAPHICS") + CRASHED.format(rank=0) + LAUNCH_FAILED + "\n" + ENDED,
