@@ -27,7 +27,7 @@ WITH refused AS (
         CASE WHEN type IN ('nvcc', 'ptxas') THEN type
              WHEN message ILIKE '%ptxas%' OR message LIKE '%gpu-name%' THEN 'ptxas' ELSE 'nvcc' END AS compiler
     FROM problem
-    WHERE fatal AND regexp_matches(message, 'Unsupported gpu architecture|is not defined for option .?gpu-name|ptxas.*(?:requires \.target|Unsupported \.version|not supported on \.target)|(?:nvcc|ptxas) ?(?:fatal|error).*(?:compute_|sm_)[0-9]')
+    WHERE fatal AND regexp_matches(message, 'NVCC version [0-9.]+ is too old|Unsupported gpu architecture|is not defined for option .?gpu-name|ptxas.*(?:requires \.target|Unsupported \.version|not supported on \.target)|(?:nvcc|ptxas) ?(?:fatal|error).*(?:compute_|sm_)[0-9]')
 ),
 summed AS (
     SELECT run, arg_min(compiler, (source, line)) AS compiler, arg_min(architecture, (source, line)) AS architecture,
@@ -49,8 +49,9 @@ toolkit AS (
 )
 SELECT
     run,
-    format('{} refuses the architecture {}: the CUDA toolkit in use is older than the GPU{}{}',
-        compiler, coalesce(architecture, 'of this GPU'),
+    format('{}{}{}',
+        CASE WHEN architecture IS NULL AND text LIKE '%too old%' THEN 'the CUDA toolkit in use is older than a library that builds its kernels at the start wants: ' || shortened(text, 120)
+             ELSE format('{} refuses the architecture {}: the CUDA toolkit in use is older than the GPU', compiler, coalesce(architecture, 'of this GPU')) END,
         CASE WHEN w.message ILIKE '%capture%' THEN '. It is reported as a failed graph capture, whose advice about memory is misleading'
              WHEN w.message IS NOT NULL THEN '; the build that stopped is its consequence' ELSE '' END,
         CASE WHEN versions <> '' THEN '. Installed: ' || versions ELSE '' END) AS message,

@@ -25,7 +25,7 @@
 -- ]
 -- reports  = ["vllm-project/vllm#11839", "sgl-project/sglang#21272", "vllm-project/vllm#52816", "vllm-project/vllm#18906", "vllm-project/vllm#17957", "ggml-org/llama.cpp#3812"]
 -- params   = { floor = 1.05, steps = 200.0 }
--- explains = ["start_failed", "combination_unsupported", "speculation_never_engages", "draft_never_accepted", "acceptance_low_from_start", "module_missing", "server_died"]
+-- explains = ["start_failed", "combination_unsupported", "graph_capture_failed", "speculation_never_engages", "draft_never_accepted", "acceptance_low_from_start", "module_missing", "server_died"]
 
 WITH drafted AS (  -- the draft model began to load
     SELECT run, source, min(line) AS line, any_value(detail) AS path FROM event WHERE kind = 'weights' AND name = 'draft' GROUP BY run, source
@@ -39,7 +39,7 @@ refused AS (
 ),
 cause AS (
     SELECT p.run, p.source, p.line, p.type, p.message, p.frames, p.rank, true,
-        regexp_matches(p.frames, '(?i)(?:draft|eagle|dflash|dspark|ddtree|nextn|mtp|medusa|standalone|multi_layer|speculator)[a-z0-9_]*\.py:|:(?:_?init_draft|load_draft|_load_draft|init_drafter|load_drafter)[a-z_]*')
+        regexp_matches(p.frames, '(?i)(?:draft|eagle|dflash|dspark|ddtree|nextn|mtp|medusa|standalone|multi_layer|speculator)[a-z0-9_]*\.py:|:(?:_?init_draft|load_draft|_load_draft|init_drafter|load_drafter|_vocab_size\b)[a-z_]*')
             OR coalesce(contains(p.message, r.draft_model) AND NOT contains(r.model, r.draft_model), false)
             OR coalesce(d.line < p.line, false)
             OR regexp_matches(p.message, '(?i)\b(?:draft(?:er)?|speculator|eagle3?|mtp|dflash)\b.{0,60}(?:vocab|hidden|mismatch|match|checkpoint|weights?|config|load|architecture)|(?:vocab\w*|hidden.?size|weights?|checkpoint|architecture).{0,60}\b(?:draft(?:er)?|speculator|eagle3?|dflash)\b|architectures? .{0,12}(?:\w*(?:draft|eagle|dflash|dspark|medusa|speculator|mtp)\w*)') AS certain
@@ -48,19 +48,28 @@ cause AS (
         AND NOT regexp_matches(p.message, '(?i)out of memory|not enough memory|mem.fraction|allocate|undefined symbol|no module named|compute capability|\bsm_?[0-9]{2,3}\b|no kernel image|NCCL|illegal memory|device-side')
         -- a capture and a forward pass are later than loading
         AND NOT regexp_matches(coalesce(p.frames, ''), '(?i)captur|event_loop|graph_runner|cuda_graph|forward_batch|profile_run|_dummy_run')
+    UNION ALL  -- but a product whose inner widths differ, in the drafter's own layers, is of weights for another width
+    SELECT p.run, p.source, p.line, p.type, p.message, p.frames, p.rank, true, true
+    FROM problem p
+    WHERE p.cause AND p.at_start AND regexp_matches(p.message, 'mat1 and mat2 shapes cannot be multiplied|must have same reduction dim|The expanded size of the tensor .*at non-singleton dimension 1')
+        AND regexp_matches(p.frames, '(?i)(?:eagle|dflash|dspark|medusa|mtp|nextn|draft)[a-z0-9_]*\.py:\w+$')
 ),
 -- In these frames or with this news it is about weights and shapes, not about an option.
 mismatch AS (
     SELECT *, CASE
-        WHEN regexp_matches(message, '(?i)vocab|hidden.?(?:size|states?)|size mismatch|shape|torch\.Size|must match|special tokens|bos|divisible|dimension') THEN 'pair'
+        WHEN regexp_matches(message, '(?i)vocab|hidden.?(?:size|states?)|size mismatch|shape|torch\.Size|must match|special tokens|bos|divisible|dimension|shapes cannot|reduction dim|expanded size|context.?length') OR regexp_matches(frames, ':_vocab_size$') THEN 'pair'
         WHEN regexp_matches(message, '(?i)architecture|class|method|algorithm|not an? \w+ (?:draft|head)|model.?type|unrecognized|not a compatible|has no attribute') THEN 'class'
-        WHEN regexp_matches(message, '(?i)no such file|does not appear to have|repo|not found|no file named|not a local folder|cannot find any model weights|does not exist|failed to load') THEN 'path'
+        WHEN regexp_matches(message, '(?i)no such file|does not appear to have|repo|not found|no file named|not a local folder|cannot find any model weights|does not exist|failed to load|gated|client error|couldn.t connect') THEN 'path'
         ELSE 'weights' END AS kind
     FROM (FROM refused UNION ALL FROM cause)
-    WHERE certain AND (type = 'draft' OR type = 'error loading model'
-        OR regexp_matches(frames, '(?i):(?:load_weights?|load_model|weight_loader|\w*weight_loader\w*|get_model|_initialize_model|load_draft\w*|from_pretrained|get_config|__post_init__|_load_\w+|set_embed\w*|init_lm_head\w*)')
+    WHERE certain
+        -- a backend or a setting that is refused while the draft loads is a combination
+        AND NOT (type <> 'draft' AND regexp_matches(message, '(?i)(?:not|n.t) (?:yet |currently )?support|only supports?\b|only (?:be )?supported|not (?:yet )?implemented|incompatible')
+            AND NOT regexp_matches(message, '(?i)architecture|model.?type|vocab|hidden.?size|state_dict|checkpoint'))
+        AND (type = 'draft' OR type = 'error loading model'
+        OR regexp_matches(frames, '(?i):(?:load_weights?|load_model|weight_loader|\w*weight_loader\w*|get_model|_initialize_model|load_draft\w*|from_pretrained|get_config|__post_init__|_load_\w+|set_embed\w*|init_lm_head\w*|_vocab_size)')
         OR (type = 'AttributeError' AND regexp_matches(message, 'object has no attribute'))
-        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json|not a local folder|[Nn]o such file|does not appear to have'))
+        OR regexp_matches(message, '(?i)mismatch|must match|does not match|vocab|hidden.?size|not initialized from checkpoint|(?:dflash|eagle|draft)\w*[ _]config|no module or parameter named|unexpected key|missing key|state_dict|Attempted to load weight|\.weight\b|architecture|torch\.Size|config\.json|not a local folder|[Nn]o such file|does not appear to have|gated repo|Client Error|divisible by|greater than the derived context|shapes cannot be multiplied|same reduction dim|expanded size of the tensor'))
 ),
 first AS (
     SELECT * FROM mismatch

@@ -12,6 +12,7 @@
 -- unlike   = [
 --   "An allocation that failed first: the access error after it is its consequence (out_of_memory_serving).",
 --   "NCCL and Gloo messages after it: ranks that lost this one.",
+--   "A GPU that the driver gave up on (Xid 79, uncorrectable ECC): no kernel is to blame (server_died).",
 --   "A check of the sampler for NaN: its logits were broken before (nan_logits).",
 -- ]
 -- causes   = [
@@ -37,6 +38,8 @@ first AS (
         AND NOT EXISTS (FROM problem p WHERE p.run = f.run AND p.killed AND p.fatal AND NOT p.follows
             AND (coalesce(p.time < f.time, false) OR (p.source = f.source AND p.line < f.line))
             AND regexp_matches(p.message, '(?i)out of memory|not enough memory|ALLOC_FAILED'))
+        -- a card that is lost, or whose memory is broken, fails every kernel
+        AND NOT EXISTS (FROM event e WHERE e.run = f.run AND e.kind = 'gpu_fault')
         AND NOT EXISTS (FROM event e WHERE e.run = f.run AND e.kind = 'device_assert' AND regexp_matches(e.detail, '(?i)\bnan\b|\binf detected'))
 ),
 asserted AS (

@@ -57,7 +57,7 @@ SELECT
         CASE WHEN part <> '' AND NOT part ILIKE '%capability%' THEN part || ' ' ELSE 'a library ' END,
         rtrim(shortened(message, 200), '.'),
         -- a card that such a message turns away wrongly is newer than the limit it states
-        CASE WHEN regexp_matches(message, '(?i)(?:or|and) (?:higher|above|newer|later)|>=|at least|less than') AND NOT message LIKE '%<=%'
+        CASE WHEN regexp_matches(message, '(?i)(?:or|and) (?:higher|above|newer|later)|>=|at least|less than') AND NOT message LIKE '%<=%' AND NOT regexp_matches(message, '(?i)your .{0,60} has compute capability')
              THEN '. If the GPU is newer than this limit, the library does not know it or reads its number wrongly' ELSE '' END,
         CASE WHEN backends <> '' THEN ' (asked for: ' || backends || ')' ELSE '' END) AS message,
     nullif(architecture, '') AS architecture, nullif(part, '') AS part, backends, type AS exception,

@@ -18,6 +18,7 @@
 -- causes   = [
 --   { name = "capture", cause = "graphs of a wide draft with a long list of batch sizes do not fit", test = "--cuda-graph-max-bs 8" },
 --   { name = "fraction", cause = "weights and pools take too much, the draft is not counted", test = "--mem-fraction-static lower by 0.05" },
+--   { name = "host", cause = "the host or the container has less memory than the weights take on their way", test = "the container's memory.max against the size of the checkpoint; free -g while it loads" },
 --   { name = "neighbour", cause = "another process holds memory of the card", test = "nvidia-smi before the start" },
 -- ]
 -- reports  = ["sgl-project/sglang#6875", "sgl-project/sglang#3430", "sgl-project/sglang#4330"]
@@ -31,11 +32,11 @@ short AS (
         regexp_extract(message, 'of which ([0-9.]+ [KMGT]i?B) is free', 1) AS free,
         regexp_extract(message, 'total capacity of ([0-9.]+ [KMGT]i?B)', 1) AS total,
         regexp_extract(message, '(?i)minimum viable = [^=]*= ([0-9.]+)|above ([0-9.]+)', 1) AS viable,
-        regexp_matches(message, '(?i)leave no|(?:increas|rais)(?:e|ing) .{0,4}(?:--)?(?:mem.fraction|gpu.memory.util)|No available memory for the cache|larger than the available KV cache') AS pool,
-        regexp_matches(message, 'DefaultCPUAllocator|Cannot allocate memory') OR type = 'MemoryError' AS host
+        regexp_matches(message, '(?i)leave no|maximum number of tokens that can be stored in KV cache|(?:increas|rais)(?:e|ing) .{0,4}(?:--)?(?:mem.fraction|gpu.memory.util)|No available memory for the cache|larger than the available KV cache') AS pool,
+        regexp_matches(message, 'DefaultCPUAllocator|Cannot allocate memory') OR type IN ('MemoryError', 'OOM killer') AS host
     FROM cause
-    WHERE (type IN ('OutOfMemoryError', 'MemoryError')
-            OR regexp_matches(message, '(?i)out of memory|not enough (?:gpu |device |kv cache |free )?memory|leave no (?:gpu )?memory|no available memory|insufficient (?:gpu |device )?memory|memoryallocation|ALLOC_FAILED|memory capacity is unbalanced|free memory on device|larger than the available KV cache memory|exceeds .{0,24}mamba cache blocks|can.t allocate memory|cannot allocate memory'))
+    WHERE (type IN ('OutOfMemoryError', 'MemoryError', 'ErrorOutOfDeviceMemory', 'OOM killer')
+            OR regexp_matches(message, '(?i)out of memory|not enough (?:gpu |device |kv cache |free )?memory|leave no (?:gpu )?memory|no available memory|insufficient (?:gpu |device )?memory|memoryallocation|ALLOC_FAILED|memory capacity is unbalanced|free memory on device|larger than the available KV cache memory|maximum number of tokens that can be stored in KV cache|ErrorOutOfDeviceMemory|OUT_OF_(?:DEVICE|HOST)_MEMORY|failed to allocate|unable to allocate|exceeds .{0,24}mamba cache blocks|can.t allocate memory|cannot allocate memory'))
         AND NOT regexp_matches(message, '(?i)prefill out of memory|decode out of memory|nvcc|ptxas')
         AND run NOT IN (SELECT run FROM problem WHERE fatal AND regexp_matches(message, 'Unsupported gpu architecture|is not defined for option'))
 ),
@@ -100,5 +101,6 @@ SELECT
     draft_tokens, TRY_CAST(fraction AS DOUBLE) AS memory_fraction, type AS exception,
     -- which way to turn the fraction: the messages advise both
     CASE WHEN pool THEN 'raise' WHEN host THEN NULL ELSE 'lower' END AS fraction_should,
-    CASE WHEN place IS NULL THEN [cite(source, line)] ELSE [place, cite(source, line)] END AS lines
+    CASE WHEN host THEN ['host'] ELSE [] END AS causes,
+    CASE WHEN place IS NULL OR host THEN [cite(source, line)] ELSE [place, cite(source, line)] END AS lines
 FROM told

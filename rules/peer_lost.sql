@@ -1,7 +1,7 @@
 -- title    = "A rank, a node or a process of the server was lost"
 -- severity = "critical"
 -- family   = "runtime"
--- needs    = { event = ["kind"], problem = [], decode = [], prefill = [] }
+-- needs    = { event = [], problem = [], decode = [], prefill = [] }
 -- applies  = "server"
 -- why      = "Ranks and nodes need each other: when one is gone, the others fail with network errors, health checks or failed transfers, all at once. Those messages name who noticed, not who failed; the first in time is nearest to the cause, and the lost one's own log has it."
 -- fix      = [
@@ -36,6 +36,10 @@ WITH lost AS (
     UNION ALL
     SELECT run, source, line, time, rank, concat('a process ended with exit code ', value::BIGINT), 'process' FROM event
     WHERE kind = 'life' AND name = 'crashed with exit code' AND coalesce(value, 0) <> 0
+    UNION ALL  -- SGLang's parent hears that a child failed, and nobody said of what
+    SELECT run, source, line, time, rank, 'a child process failed, and nothing here says of what', 'process' FROM event
+    WHERE kind = 'life' AND name ILIKE 'sigquit' AND run NOT IN (SELECT run FROM problem WHERE fatal)
+        AND run NOT IN (SELECT run FROM event WHERE kind = 'life' AND regexp_matches(name, '(?i)crashed|watchdog|health') OR kind = 'crash')
     UNION ALL
     SELECT run, source, line, time, rank, 'health check failed', 'health' FROM event WHERE kind = 'life' AND name = 'Health check failed'
     UNION ALL

@@ -1,7 +1,8 @@
 -- title    = "Requests are thrown out of a full KV pool again and again"
 -- severity = "high"
 -- family   = "capacity"
--- needs    = { decode = ["running"], event = [], prefill = [], request = [] }
+-- needs    = { decode = [], event = [], prefill = [], request = [], metric = [] }
+-- applies  = "run IN (SELECT run FROM decode WHERE running IS NOT NULL) OR run IN (SELECT run FROM metric WHERE regexp_matches(name, 'num_preemptions|num_retracted_requests'))"
 -- why      = "The pool holds fewer tokens than the admitted requests grow to. A request that is retracted is prefilled again, prompt and answer so far, and the same tokens are paid for twice."
 -- fix      = [
 --   "Admit fewer: lower --max-running-requests, or raise --schedule-conservativeness so that the estimate of what requests grow to is higher.",
@@ -26,13 +27,22 @@
 -- Every rank of a replica prints the same retraction: the rank with the most of them stands for all.
 -- SGLang writes a line for each, vLLM counts them in its decode lines (and once named some of them).
 -- A line without ratio and name is the server's own test mode.
-WITH written AS (
+-- A server that was only scraped: its counter, its pool and its queue at each scrape.
+WITH scraped AS (
+    SELECT *, nullif(regexp_extract(labels, '(?:^|,)(?:engine|dp_rank)="([^"]*)"', 1), '') AS rank, value - lag(value) OVER (PARTITION BY source, name, labels ORDER BY scrape) AS growth
+    FROM metric WHERE regexp_matches(name, '^(?:vllm:(?:num_preemptions|kv_cache_usage_perc|gpu_cache_usage_perc|num_requests_waiting)|sglang:(?:num_retracted_requests|(?:full_)?token_usage|num_queue_reqs))(?:_total)?$')
+        AND coalesce(regexp_extract(labels, '(?:^|,)tp_rank="([^"]*)"', 1), '') IN ('', '0')
+        AND run NOT IN (SELECT run FROM event WHERE kind = 'retraction') AND run NOT IN (SELECT run FROM decode WHERE retracted > 0)
+),
+written AS (
     SELECT run, source, line, time, rank, value AS requests, 1 AS times, "after" AS ratio, detail
     FROM event WHERE kind = 'retraction' AND ("after" IS NOT NULL OR name IS NOT NULL)
     UNION ALL
     -- of a decode node of SGLang the same column is the number that waits, not a count
     SELECT run, source, line, time, rank, retracted, retracted, NULL, NULL
     FROM decode WHERE retracted > 0 AND prompt_tokens_per_s IS NOT NULL
+    UNION ALL
+    SELECT run, source, line, time, rank, growth, growth::BIGINT, NULL, NULL FROM scraped WHERE regexp_matches(name, 'preemptions|retracted') AND growth > 0
 ),
 printed AS (
     SELECT *, coalesce(rank, '') AS rank_key, sum(times) OVER (PARTITION BY run, coalesce(rank, '')) AS of_rank
@@ -77,6 +87,8 @@ usage_line AS NOT MATERIALIZED (
     SELECT run, source, line, greatest(usage, swa_usage, state_usage) AS usage, queued FROM decode
     UNION ALL
     SELECT run, source, line, greatest(usage, swa_usage, state_usage), queued FROM prefill
+    UNION ALL
+    SELECT run, source, min(line), max(value) FILTER (name LIKE '%usage%'), max(value) FILTER (regexp_matches(name, 'waiting|queue'))::BIGINT FROM scraped GROUP BY run, source, scrape
 ),
 pressed AS (
     SELECT run FROM usage_line WHERE usage >= $usage AND run IN (SELECT run FROM storm) GROUP BY run

@@ -1,7 +1,7 @@
 -- title    = "The server stopped making progress while requests were running"
 -- severity = "critical"
 -- family   = "runtime"
--- needs    = { event = ["kind"], decode = [], prefill = [], problem = [], config = [], run = ["ended"] }
+-- needs    = { event = [], decode = [], prefill = [], problem = [], config = [], run = ["ended"] }
 -- applies  = "server AND ended IS NOT NULL"
 -- why      = "A scheduler that decodes reports every few seconds. Silence with requests in the batch means that a kernel spins, that ranks wait for each other, or that one of them is gone; what is logged afterwards (health checks, NCCL errors, dead engines) only says that somebody noticed."
 -- fix      = [

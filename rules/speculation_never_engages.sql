@@ -32,6 +32,8 @@ WITH drafter AS (
         WHERE key IN ('speculative_algorithm', 'method') AND value NOT IN ('None', 'NONE', '')
         UNION ALL
         SELECT run, source, line, coalesce('draft model ' || detail, 'a draft model') FROM event WHERE kind = 'weights' AND name ILIKE 'draft%'
+        UNION ALL  -- llama.cpp says so to everybody: of interest where drafts were asked for
+        SELECT e.run, e.source, e.line, 'algorithm ' || r.algorithm FROM event e JOIN run r USING (run) WHERE e.kind = 'speculation_off' AND r.algorithm <> 'NONE'
     ) GROUP BY run
 ),
 accepting AS (
@@ -67,7 +69,8 @@ work AS (
 )
 SELECT
     d.run,
-    format('{} is there, but none of {} serving lines reports an acceptance', d.what, w.lines) AS message,
+    format('{} is there, but none of {} serving lines reports an acceptance{}', d.what, w.lines,
+        coalesce((SELECT '; the server said at its start: ' || any_value(detail) FROM event e WHERE e.run = d.run AND e.kind = 'speculation_off'), '')) AS message,
     w.lines AS serving_lines, w.tokens AS tokens, list_concat([cite(d.source, d.line)], w.places)[:4] AS lines
 FROM drafter d JOIN work w USING (run)
 WHERE (w.lines >= $lines OR w.tokens >= $tokens) AND d.run IN (FROM idle)

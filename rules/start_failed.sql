@@ -4,6 +4,8 @@
 -- needs    = { problem = ["type"], event = [] }
 -- why      = "The process ended with an exception before it served anything. The first error in time is the cause; what other ranks and the parent process say after it follows from it."
 -- fix      = [
+--   "Where the GPU failed, take the card out: `nvidia-smi -q` shows retired pages and links, `dmesg` the driver's Xid.",
+--   "Where it is about what surrounds the server, change that and nothing else: `ss -ltnp` names who has the port, `hf auth whoami` the account that the hub sees, `df -h` the full disk; `nvidia-smi -L` inside the container the GPUs; a container wants --gpus, --shm-size or --ipc=host, and NCCL says more with NCCL_DEBUG=INFO.",
 --   "Read the traceback above the quoted line: its innermost frame says which part failed.",
 --   "Start with one GPU, without speculation and with graphs off; add the options back one by one.",
 --   "Search the message in the issues of the server, with the version.",
@@ -31,7 +33,8 @@ candidate AS (
     FROM problem p
     LEFT JOIN progress g USING (run, source)
     LEFT JOIN life l USING (run, source)
-    WHERE p.at_start AND p.fatal
+    -- older servers take their port after they said that they are ready
+    WHERE (p.at_start OR regexp_matches(p.message, 'attempting to bind|bind HTTP server socket')) AND p.fatal
         -- stopped by its user, or by Python's own end
         AND p.type NOT IN ('CancelledError', 'SystemExit', 'GeneratorExit')
         AND NOT coalesce(l.stopped < p.line, false)
@@ -41,6 +44,39 @@ candidate AS (
 -- Where every message follows from another, the first of them is all there is.
 cause AS (
     SELECT * FROM candidate QUALIFY row_number() OVER (PARTITION BY run ORDER BY follows, source, line) = 1
+),
+-- What surrounds the server is no fault of its own, and its traceback tells nothing more.
+surrounded AS (
+    SELECT run, CASE
+        WHEN EXISTS (FROM event e WHERE e.run = cause.run AND e.kind = 'gpu_fault') OR message LIKE '%uncorrectable ECC%' THEN 'the GPU failed'
+        WHEN regexp_matches(message, 'Failed core proc\(s\): .*: -9\b') THEN 'somebody killed the engine (SIGKILL), often the OOM killer: `dmesg` says so'
+        WHEN regexp_matches(message, 'Failed core proc\(s\): .*: -(?:[4678]|11)\b') THEN 'the engine crashed in native code, with no word of why'
+        WHEN regexp_matches(message, '(?i)address already in use|attempting to bind|bind HTTP server socket') THEN 'the port is taken or cannot be had'
+        WHEN regexp_matches(message, '(?i)gated repo|(?:401|403) Client Error|access to model \S+ is restricted|invalid (?:user )?token') THEN 'the hub refuses access to the model'
+        WHEN regexp_matches(message, '(?i)404 Client Error|is not a local folder and is not a valid model identifier|Repository Not Found|Repo id must be') THEN 'there is no such model'
+        WHEN regexp_matches(message, '(?i)couldn.t connect to .?https?:|HTTPSConnectionPool|Max retries exceeded|name resolution|LocalEntryNotFound|cannot find an appropriate cached snapshot|outgoing traffic has been disabled') THEN 'the hub cannot be reached'
+        WHEN regexp_matches(message, '(?i)No space left on device|disk quota exceeded') THEN 'a disk or shared memory is full'
+        WHEN regexp_matches(message, '(?i)Permission denied|Read-only file system') THEN 'a file or a folder may not be read or written'
+        WHEN regexp_matches(message, '(?i)can.t start new thread|Too many open files|Resource temporarily unavailable') THEN 'a limit of the system is reached (threads, processes, open files)'
+        WHEN regexp_matches(message, '(?i)clients joined|waiting for clients') THEN 'not all nodes or ranks came'
+        WHEN regexp_matches(message, '(?i)Bus error') THEN 'memory that was mapped is not there (shared memory of a container is small)'
+        WHEN regexp_matches(message, '(?i)deserializing header|MetadataIncompleteBuffer|InvalidHeader|not within the file bounds|corrupted or incomplete|wrong number of tensors|invalid magic') THEN 'a file of the model is cut or corrupt'
+        WHEN regexp_matches(message, '(?i)does not recognize this architecture|unknown model architecture|^Model architectures .* not supported|unknown pre-tokenizer') THEN 'this build does not know the model'
+        WHEN regexp_matches(message, '(?i)could not find nvcc|nvcc: not found|CUDA_HOME environment variable is not set|Failed to find C compiler') THEN 'no compiler is there to build kernels with'
+        WHEN regexp_matches(message, '(?i)No CUDA GPUs are available|invalid device ordinal|no CUDA-capable device|device\(s\) is/are busy') THEN 'the process does not see the GPUs that it was told to use'
+        WHEN regexp_matches(message, '(?i)Error 802|system not yet initialized') THEN 'the fabric manager of the GPUs is not running, or is of another version than the driver'
+        WHEN regexp_matches(message, '(?i)untagged enum ModelWrapper') THEN 'the installed tokenizers library is older than the model''s tokenizer'
+        WHEN regexp_matches(message, '(?i)^[0-9]+ is not divisible by [0-9]+$|attention heads .{0,40}must be divisible by') THEN 'the model cannot be split over so many ranks'
+        WHEN regexp_matches(message, '(?i)memory profiling') THEN 'another process freed or took memory of the GPU while it was measured'
+        WHEN regexp_matches(message, '^NCCL error|ncclSystemError|ncclUnhandledCudaError|in: .{0,120}NCCLUtils') OR contains(type, 'DistBackendError') THEN 'NCCL could not connect the ranks'
+    END AS what
+    FROM cause
+),
+-- NCCL's own warning tells more than the exception that it leads to.
+warned AS (
+    SELECT c.run, arg_max({'source': e.source, 'line': e.line, 'detail': e.detail}, e.line) AS warning
+    FROM cause c JOIN surrounded s USING (run) JOIN event e ON e.run = c.run AND e.source = c.source AND e.line < c.line
+    WHERE e.kind = 'nccl_warning' AND s.what LIKE 'NCCL%' GROUP BY c.run
 ),
 reached AS (
     SELECT c.run, arg_max(e.kind, e.line) AS stage
@@ -52,12 +88,14 @@ counted AS (
 )
 SELECT
     run,
-    format('the server died {}: {}{}{}',
-        CASE stage WHEN 'weights' THEN 'after it loaded weights' WHEN 'capture_begin' THEN 'while it captured graphs'
+    format('{}{}: {}{}{}{}',
+        coalesce(what || '; ', ''),
+        'the server died ' || CASE stage WHEN 'weights' THEN 'after it loaded weights' WHEN 'capture_begin' THEN 'while it captured graphs'
                    WHEN 'capture_end' THEN 'after it captured graphs' WHEN 'capacity' THEN 'in its warm-up' ELSE 'before it loaded weights' END,
-        type,
-        CASE WHEN coalesce(message, '') <> '' AND message <> type THEN ': ' || shortened(message, 200) ELSE '' END,
+        CASE WHEN type = 'what' THEN 'exception: ' WHEN contains(coalesce(message, ''), type) THEN '' WHEN coalesce(message, '') = '' THEN type ELSE type || ': ' END,
+        shortened(coalesce(message, ''), 200),
+        coalesce('. NCCL warned: ' || shortened(warning.detail, 160), ''),
         CASE WHEN exceptions > 1 THEN format(' (the first of {} exceptions; the others follow from it)', exceptions) ELSE '' END) AS message,
     type AS exception, shortened(message, 300) AS text, coalesce(stage, 'none') AS stage, exceptions,
-    [cite(source, line)] AS lines
-FROM cause JOIN counted USING (run) LEFT JOIN reached USING (run)
+    CASE WHEN warning IS NULL THEN [cite(source, line)] ELSE [cite(source, line), cite(warning.source, warning.line)] END AS lines
+FROM cause JOIN counted USING (run) JOIN surrounded USING (run) LEFT JOIN warned USING (run) LEFT JOIN reached USING (run)

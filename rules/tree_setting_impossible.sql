@@ -96,7 +96,8 @@ found AS (
         'low' AS severity, t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, [t.place] AS lines, 3 AS nth
     FROM tree t WHERE t.top_k > 1 AND t.steps > t.draft_tokens - 1 AND t.served
     UNION ALL BY NAME
-    SELECT e.run, 'the number of draft tokens was overridden: a chain of top-k 1 has as many as it has steps, and the root' AS message,
+    SELECT e.run, concat('the number of draft tokens was overridden: a chain of top-k 1 has as many as it has steps, and the root',
+            CASE WHEN t.draft_tokens <> t.steps + 1 THEN format(' ({} were asked for, {} are verified)', t.draft_tokens, t.steps + 1) END) AS message,
         'info' AS severity, t.steps, t.top_k, t.draft_tokens, t.page_size, t.backend, ['count'] AS causes, list_filter([cite(e.source, e.line),
             t.place], lambda one: one IS NOT NULL) AS lines, 4 AS nth
     FROM event e LEFT JOIN tree t USING (run) WHERE e.kind = 'draft_tokens' AND e.detail LIKE '%is adjusted to speculative_num_steps + 1%'

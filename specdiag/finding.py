@@ -86,9 +86,16 @@ def explain(findings: list[Finding]) -> None:
                 return True
         return False
 
+    def harmless(cause: Finding, finding: Finding) -> bool:
+        # A rule that calls its own finding slight does not say what a graver one comes from.
+        slight = cause.severity in ("low", "info") and cause.severity != cause.rule.severity
+        return slight and rank(finding.severity, 0, "", "") < rank(cause.severity, 0, "", "")
+
     for finding in findings:
         for cause in findings:
             if cause is finding or finding.rule.name not in cause.rule.explains:
+                continue
+            if harmless(cause, finding):
                 continue
             if cause.run in (finding.run, finding.against) and not follows(cause, finding):
                 finding.explained_by = cause.id

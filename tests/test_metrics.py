@@ -155,6 +155,32 @@ SMI = (
 )
 
 
+@pytest.mark.parametrize(
+    ("counter", "pool"),
+    [
+        ("vllm:num_preemptions_total", "vllm:kv_cache_usage_perc"),
+        ("sglang:num_retracted_requests_total", "sglang:token_usage"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("each", "usage", "stormy"), [(9, 0.97, True), (9, 0.4, False), (0, 1.0, False)]
+)
+def test_a_server_that_was_only_scraped_throws_requests_out(
+    counter, pool, each, usage, stormy, tmp_path, diagnose
+):
+    path = tmp_path / "metrics.prom"
+    path.write_text(
+        "".join(
+            CLOCKS["iso"](START + timedelta(seconds=60 * n))
+            + f"{counter}{{{LABELS}}} {each * n}\n{pool}{{{LABELS}}} {usage}\n"
+            + scrape(n + 1)
+            for n in range(8)
+        )
+    )
+    found = [one for one in diagnose(path).findings if one.rule.name == "retraction_storm"]
+    assert [one.values["retractions"] for one in found] == [63] * stormy
+
+
 @pytest.mark.parametrize("units", [True, False])
 def test_nvidia_smi_is_read_with_units_and_without(filled, units):
     text = SMI if units else SMI.replace(" %,", ",").replace(" MiB,", ",").replace(" W,", ",")

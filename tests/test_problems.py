@@ -64,3 +64,25 @@ def test_a_drafter_that_was_loaded_wrongly_is_why_no_draft_is_accepted(
     if said:
         assert said in found[0].message
         assert rules[1] == "draft_never_accepted"
+
+
+# What explains what -------------------------------------------------------------------------------
+
+OVERRIDDEN = "[2026-03-14 10:19:41] speculative_num_draft_tokens is adjusted to speculative_num_steps + 1 when speculative_eagle_topk == 1\n"
+
+
+def test_a_slight_finding_does_not_hide_a_grave_one(tmp_path, diagnose):
+    lines = "".join(
+        f"[2026-03-14 10:21:{n:02d}] Decode batch, #running-req: 4, #token: 4000, token usage: 0.05, accept len: 1.00, accept rate: 0.00, cuda graph: True, gen throughput (token/s): 400.00, #queue-req: 0\n"
+        for n in range(0, 60, 5)
+    )
+    asked = LOADED.replace("draft_tokens=4", "draft_tokens=16")
+    path = tmp_path / "server.log"
+    path.write_text(asked.format(algorithm="EAGLE3", skipped=OVERRIDDEN) + lines, encoding="utf-8")
+    found = diagnose(path)
+    assert [(one.rule.name, one.explained_by) for one in found.findings] == [
+        ("draft_never_accepted", None),
+        ("tree_setting_impossible", None),
+    ]
+    assert "16 were asked for, 4 are verified" in found.findings[1].message
+    assert found.runs[0].facts["draft_tokens"] == 4

@@ -19,6 +19,9 @@ hint AS (
     SELECT run, 'draft_tokens' AS what, max("after") AS value FROM event
     WHERE kind = 'draft_tokens' AND "after" IS NOT NULL GROUP BY run
     UNION ALL
+    SELECT run, 'overridden', 1 FROM event
+    WHERE kind = 'draft_tokens' AND detail LIKE '%adjusted to speculative_num_steps + 1%' GROUP BY run
+    UNION ALL
     SELECT run, 'verify_width', max("after") FROM event
     WHERE kind = 'capture_begin' AND name = 'target verify' GROUP BY run
     UNION ALL
@@ -34,7 +37,9 @@ SELECT
     bool_or(a.key SIMILAR TO '.*(ddtree|tree).*' AND a.key LIKE 'spec%' AND a.value NOT ILIKE 'false') AS tree_flag,
     max(a.value) FILTER (a.key IN ('model_path', 'model', 'target')) AS model,
     max(a.value) FILTER (a.key IN ('speculative_draft_model_path', 'speculative_model', 'draft_model', 'drafter')) AS draft_model,
-    TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_draft_tokens') AS INTEGER) AS draft_tokens,
+    -- SGLang verifies of a chain as many as it drafts, and the root, whatever was asked for, and says so.
+    CASE WHEN bool_or(h.what = 'overridden') THEN TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_steps') AS INTEGER) + 1
+         ELSE TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_draft_tokens') AS INTEGER) END AS draft_tokens,
     TRY_CAST(max(a.value) FILTER (a.key = 'num_speculative_tokens') AS INTEGER) + 1 AS drafted_plus_one,
     TRY_CAST(max(a.value) FILTER (a.key = 'speculative_num_steps') AS INTEGER) AS draft_steps,
     TRY_CAST(max(a.value) FILTER (a.key SIMILAR TO 'spec.*(topk|top_k)' OR a.key = 'top_k') AS INTEGER) AS top_k,

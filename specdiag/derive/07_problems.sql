@@ -108,8 +108,8 @@ judged AS (
         OR regexp_matches(b.message, '(?i)Watchdog caught collective|see (?:root cause|stack trace|the stack trace)|stack trace above|root cause above|initialization failed due to|Engine process failed to start|Connection (?:closed|reset) by peer|remote process exited|ncclRemoteError|recvValue failed|recvBytes|Broken pipe|RPC call to \w+ timed out|^cancelled$|Rank \w+ scheduler is dead|child process.{0,30}(?:failed|died)')
         OR (b.type IN ('ImportError', 'ModuleNotFoundError') AND coalesce({'place': b.place, 'line': b.line} < l.last_progress, false)) AS follows,
         coalesce(b.crashed, false) OR coalesce({'place': b.place, 'line': b.line} < l.died, false)
-        OR b.type IN ('terminate called', 'what', 'Segmentation fault', 'Fatal Python error', 'Aborted', 'core dumped', 'Killed', 'GGML_ASSERT',
-            'GGML_ABORT', 'fatal error', 'CUDA error', 'ROCm error', 'HIP error', 'SYCL error', 'Memory access fault', 'watchdog thread terminated')
+        OR b.type IN ('terminate called', 'what', 'OOM killer', 'Segmentation fault', 'Fatal Python error', 'Aborted', 'core dumped', 'Killed', 'GGML_ASSERT',
+            'GGML_ABORT', 'fatal error', 'CUDA error', 'ROCm error', 'HIP error', 'SYCL error', 'Memory access fault', 'watchdog thread terminated', 'Assertion')
         OR b.type LIKE '%EngineDeadError' OR b.type IN ('Engine core proc', 'Worker proc', 'WorkerProc')
         OR regexp_matches(coalesce(b.frames, ''), ':<module>.*:_run_engine') AS killed  -- a script with the engine inside
     )
@@ -118,14 +118,17 @@ judged AS (
 -- A look-up that fails is often the first half of another exception, which tells more. (`Killed` tells
 -- nothing: it is how SGLang ends its own processes.)
 chained AS (
-    SELECT * EXCLUDE (real_line) REPLACE (
-        follows OR (type = 'KeyError' AND coalesce(real_line - line <= 100, false)) AS follows,
+    SELECT * EXCLUDE (real_line, alone, ended) REPLACE (
+        -- what a parent quotes, and the way that a process ended, tell where nothing else does
+        (follows AND NOT (alone AND message LIKE 'Worker failed with error %') AND NOT (ended AND type IN ('Aborted', 'core dumped')))
+            OR (type = 'KeyError' AND coalesce(real_line - line <= 100, false)) AS follows,
         killed OR coalesce(bool_or(type LIKE '%EngineDeadError' OR type = 'Engine core proc') OVER (
             PARTITION BY run ORDER BY place, line ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING), false) AND fatal AS killed
     )
     FROM (
         SELECT *, min(CASE WHEN NOT follows AND type NOT IN ('KeyError', 'Killed') THEN line END) OVER (
-            PARTITION BY run, source ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS real_line
+            PARTITION BY run, source ORDER BY line ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS real_line,
+            bool_and(follows) OVER (PARTITION BY run) AS alone, bool_and(type IN ('Aborted', 'core dumped')) OVER (PARTITION BY run) AS ended
         FROM judged
     )
 )
