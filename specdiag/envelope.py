@@ -9,6 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from specdiag import pieces
+
 # Docker and Fluent Bit, Kubernetes' and most loggers' own, journald, Google Cloud, Loki, Elastic,
 # Datadog.
 PATHS = (
@@ -41,9 +43,11 @@ def opened(frame: pl.DataFrame, path: str) -> pl.DataFrame:
     text = pl.col("text")
     outside = pl.when(~text.str.starts_with("{")).then(text)
     inside = text.str.json_path_match(place(path))
+    records = frame.get_column("text")
     frame = frame.with_columns(pl.coalesce(inside, outside).fill_null("").alias("text"))
     if path == IN_BYTES:
         frame = frame.with_columns(_decoded(frame.get_column("text")))
+    frame = pieces.recorded(records, frame)
     frame = frame.with_columns(text.str.strip_chars_end("\r\n"))
     if frame.get_column("text").str.contains("\n", literal=True).any():
         frame = frame.with_columns(text.str.split("\n")).explode("text")

@@ -8,7 +8,8 @@ labels     `label: value, label: value`: a template is learned from a line and a
            lines like it, so that a moved, missing or new label costs nothing and is seen
 pairs      `key=value` or `key: value` anywhere in the message, in any order
 arguments  `key=value, 'key': value` of a Python repr, after `head` or the first bracket; every
-           pair becomes a row (key, value), a pair inside a value as `outer.key`; fields rename
+           pair becomes a row (key, value), a pair inside a value as `outer.key`; fields rename, and
+           with `only` they choose
 columns    a block of `label:   value` or `n_label = value` lines, from the line that has `has` (and
            fits `match`) to the one with `last`; a field of type list takes the values of all its
            labels; in `ignore`, * is any text
@@ -215,7 +216,7 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
         parsed.starts += rows.get_column("line").unique().to_list()
     constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
     parsed.add(event.table, prefix.timed(parser, prefix.ranked(rows.with_columns(constants))))
-    return rest
+    return frame if event.shared else rest
 
 
 def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
@@ -270,6 +271,8 @@ def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(key=pl.concat_str("outer", pl.lit("."), "key"))
     rows = pl.concat([pairs, nested.drop("outer")])
     renamed = {name: one.column for name, one in event.names.items()}
+    if event.only:
+        rows = rows.filter(pl.col("key").is_in(list(renamed)))
     return (
         rows.with_columns(pl.col("key").replace(renamed))
         .unique(["line", "key"], keep="first", maintain_order=True)

@@ -90,6 +90,8 @@ class Event:
     needs: tuple[str, ...] = ()  # columns that a complete row has
     any: tuple[str, ...] = ()  # columns one of which must be there, or it is no such line
     starts: bool = False  # a new life of the server starts here
+    only: bool = False  # arguments: the pairs that fields name, and no others
+    shared: bool = False  # the events after it read its lines, too
     common: bool = False  # so frequent that it is looked for first
     where: dict[str, str] = field(default_factory=dict)  # json: key = value that marks the kind
     rest: tuple[Rest, ...] = ()
@@ -242,6 +244,8 @@ def _event(entry: dict[str, Any], format: str) -> Event:
         needs=tuple(entry.get("needs", [])),
         any=tuple(entry.get("any", [])),
         starts=entry.get("starts", False),
+        only=entry.get("only", False),
+        shared=entry.get("shared", False),
         common=entry.get("common", False),
         where=entry.get("where", {}),
         inside=entry.get("inside", ""),

@@ -7,7 +7,7 @@ import re
 
 import polars as pl
 
-from specdiag import clock, envelope
+from specdiag import clock, envelope, pieces
 from specdiag.source import Own
 
 # What is pasted from a terminal has lost the escape character of its colours.
@@ -53,6 +53,8 @@ def split(
         frame = envelope.opened(frame, inside)
     if wrapper:
         frame = _plain(frame)
+        if b" P " in data:
+            frame = pieces.tagged(frame, wrapper)
         if when == clock.WRAPPER:
             frame = frame.with_columns(outer=text)
         frame = frame.with_columns(text.str.replace(wrapper, ""))

@@ -26,7 +26,7 @@ said AS (
 )
 SELECT run, key,
     CASE WHEN lower(value) IN ('none', 'null', '', '[]', '{}') THEN NULL WHEN lower(value) IN ('true', 'false') THEN lower(value)
-         ELSE regexp_replace(value, '^(-?[0-9]+)\.0+$', '\1') END AS value
+         ELSE regexp_replace(regexp_replace(value, '^torch\.', ''), '^(-?[0-9]+)\.0+$', '\1') END AS value
 FROM said s
 WHERE NOT EXISTS (FROM said part WHERE part.run = s.run AND starts_with(part.key, s.key || '.'))
     AND NOT regexp_matches(key, '(?:^|_)(?:host|port|ports|addr|address|ip|url|urls|seed|key|keys|timeout|dir|folder|socket|buckets|token|pid|uuid|(?:gpu|worker|node|run|request|session)_id|time|ts|date|name)$')
@@ -54,6 +54,9 @@ varied AS (  -- keys with one value in every run cannot differ
 few AS (SELECT * FROM told WHERE key IN (SELECT key FROM varied)),
 -- A list of all arguments has whatever its version knows: what is missing there says nothing but that
 -- the versions differ. A list of those that were given says that the rest was left as it is.
+usual(key, value) AS (  -- what an engine that prints more than it was given says of the rest
+    VALUES ('tensor_parallel_size', '1'), ('pipeline_parallel_size', '1'), ('data_parallel_size', '1'), ('kv_cache_dtype', 'auto'), ('enforce_eager', 'false'), ('dtype', 'bfloat16'), ('device', 'cuda')
+),
 compared AS (
     SELECT b.run, b.against, x.key, x.value, y.value AS other
     FROM beside b JOIN few x ON x.run = b.run JOIN few y ON y.run = b.against AND y.key = x.key
@@ -62,12 +65,12 @@ compared AS (
     SELECT b.run, b.against, x.key, x.value, NULL
     FROM beside b JOIN few x ON x.run = b.run JOIN size s ON s.run = b.run JOIN size o ON o.run = b.against
     LEFT JOIN few y ON y.run = b.against AND y.key = x.key
-    WHERE y.run IS NULL AND x.value IS NOT NULL AND s.keys < 40 AND o.keys < 40
+    WHERE y.run IS NULL AND x.value IS NOT NULL AND s.keys < 40 AND o.keys < 40 AND (x.key, x.value) NOT IN (FROM usual)
     UNION ALL
     SELECT b.run, b.against, y.key, NULL, y.value
     FROM beside b JOIN few y ON y.run = b.against JOIN size s ON s.run = b.run JOIN size o ON o.run = b.against
     LEFT JOIN few x ON x.run = b.run AND x.key = y.key
-    WHERE x.run IS NULL AND y.value IS NOT NULL AND s.keys < 40 AND o.keys < 40
+    WHERE x.run IS NULL AND y.value IS NOT NULL AND s.keys < 40 AND o.keys < 40 AND (y.key, y.value) NOT IN (FROM usual)
 ),
 -- What a server prints of itself; other sources list other things beside the arguments.
 printed AS (SELECT DISTINCT run, lower(key) AS key FROM config JOIN source USING (source) WHERE format LIKE '%\_server' ESCAPE '\'),
