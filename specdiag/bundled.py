@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).parent
 _HOME = next(folder for folder in (PACKAGE, PACKAGE.parent) if (folder / "rules").is_dir())
 
 PARSERS = _HOME / "parsers"
+INCLUDED = PARSERS / "shared"  # events of several parsers
 RULES = _HOME / "rules"
 SCHEMA = PACKAGE / "schema.sql"
 DERIVE = PACKAGE / "derive"

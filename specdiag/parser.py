@@ -15,6 +15,8 @@ table = "decode"                       # the table of schema.sql that it fills
 [[event.sample]]                       # what it reads, and proof that it does
 line  = "..."
 gives = { column = value }
+[[event]]
+include = "shared/host.toml"           # the events of another file, in this place
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -186,19 +189,30 @@ def load(path: Path) -> Parser:
             f"parser definition cannot be read: {error}", str(path), "see `specdiag parsers`"
         ) from None
     try:
-        events = tuple(_event(entry, data["format"]) for entry in data["event"])
+        entries = _entries(path.parent, data["event"])
+        events = tuple(_event(entry, data["format"]) for entry in entries)
         texts = {k: v for k, v in data.items() if k in Parser.__annotations__ and k != "events"}
         lists = {k: tuple(v) for k, v in texts.items() if isinstance(v, list)}
         parser = Parser(name=path.stem, events=events, **{**texts, **lists})
         if path.parent != bundled.PARSERS:
             check(parser)
-    except (AttributeError, KeyError, TypeError, ValueError, re.error) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OSError, re.error) as error:
         what = f"no key {error}" if isinstance(error, KeyError) else str(error)
         raise SpecdiagError(
             f"parser definition is wrong: {what}", str(path),
             "compare with a bundled one: `specdiag parsers NAME`",
         ) from None  # fmt: skip
     return parser
+
+
+def _entries(folder: Path, entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Events as they are written, those of included files in their place."""
+    for entry in entries:
+        if "include" not in entry:
+            yield entry
+            continue
+        text = (folder / entry["include"]).read_text(encoding="utf-8")
+        yield from tomllib.loads(text)["event"]
 
 
 def check(parser: Parser) -> None:
@@ -259,13 +273,9 @@ def _event(entry: dict[str, Any], format: str) -> Event:
 
 def _patterns(parser: Parser) -> list[str]:
     found = [
-        *parser.stages.values(),
-        parser.record,
-        parser.prefix,
-        *parser.wrappers,
-        *parser.known,
+        *parser.stages.values(), parser.record, parser.prefix, *parser.wrappers, *parser.known,
         *parser.block,
-    ]
+    ]  # fmt: skip
     if parser.format == "lines":
         found += list(parser.recognise)
         for event in parser.events:

@@ -89,7 +89,9 @@ def collect(
     return Provenance(
         specdiag=__version__,
         rules=version(bundled.definitions(bundled.RULES, settings.rules, ".sql")),
-        parsers=version(bundled.definitions(bundled.PARSERS, settings.parsers, ".toml")),
+        parsers=version(
+            bundled.definitions(bundled.PARSERS, [bundled.INCLUDED, *settings.parsers], ".toml")
+        ),
         inputs=tuple(
             Input(
                 one.source.name, one.source.size(), sha256(one.source), one.format or None,

@@ -123,6 +123,30 @@ def test_a_broken_definition_is_named(tmp_path, change, message):
     assert caught.value.where == str(path)
 
 
+def test_a_definition_takes_events_from_another_file(tmp_path):
+    """In their place: the first event that fits a line wins."""
+    event = '[[event]]\ntable = "event"\ntitle = "x"\nhas = "x="\nset = {{ kind = "{}" }}\n'
+    (tmp_path / "more.toml").write_text(event.format("first") + event.format("second"))
+    path = tmp_path / "mine.toml"
+    head = 'title = "x"\nformat = "lines"\nrecognise = ["^x="]\n'
+    include = '[[event]]\ninclude = "more.toml"\n'
+    path.write_text(head + event.format("before") + include + event.format("after"))
+    kinds = [one.constants["kind"] for one in parser.load(path).events]
+    assert kinds == ["before", "first", "second", "after"]
+    path.write_text(head + include.replace("more", "none"))
+    with pytest.raises(SpecdiagError, match=r"definition is wrong: .*none\.toml"):
+        parser.load(path)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PATHS[0].parent / "shared").glob("*")), ids=lambda p: p.stem
+)
+def test_shared_events_are_shared(path):
+    """By several parsers, or they had a place of their own."""
+    asked = f'include = "shared/{path.name}"'
+    assert sum(asked in one.read_text(encoding="utf-8") for one in PATHS) > 1
+
+
 # Unknown labels ----------------------------------------------------------------------------------
 
 SERVER = (
