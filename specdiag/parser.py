@@ -38,6 +38,7 @@ TABLES = (
 )  # fmt: skip
 LINE_TYPES = (
     "int", "float", "percent", "bool", "text", "time", "list", "texts", "mean", "count",
+    "clock",
 )  # fmt: skip
 RECORD_TYPES = (
     "int", "float", "ms", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
