@@ -102,6 +102,9 @@ class Event:
     # record around them, too. An empty path is the record itself; a plain number becomes a record
     # of its `value` and of its place, `nth`
     each: tuple[str, ...] = ()
+    beside: tuple[
+        str, ...
+    ] = ()  # lists around such a number, of which it takes what is at its place
 
     @property
     def names(self) -> dict[str, Field]:
@@ -251,6 +254,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
         where=entry.get("where", {}),
         inside=entry.get("inside", ""),
         each=(each,) if isinstance(each, str) else tuple(each),
+        beside=tuple(entry.get("beside", [])),
         rest=tuple(
             Rest(column, pattern, tuple(inside))
             for column, (pattern, *inside) in entry.get("rest", {}).items()
