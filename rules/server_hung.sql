@@ -1,11 +1,11 @@
 -- title    = "The server stopped making progress while requests were running"
 -- severity = "critical"
 -- family   = "runtime"
--- needs    = { event = [], decode = [], prefill = [], problem = [], config = [], run = ["ended"] }
--- applies  = "server AND ended IS NOT NULL"
+-- needs    = { event = [], decode = [], prefill = [], problem = [], config = [], run = [] }
+-- applies  = "server AND (ended IS NOT NULL OR run IN (SELECT run FROM event WHERE kind = 'cancel'))"
 -- why      = "A scheduler that decodes reports every few seconds. Silence with requests in the batch means that a kernel spins, that ranks wait for each other, or that one of them is gone; what is logged afterwards (health checks, NCCL errors, dead engines) only says that somebody noticed."
 -- fix      = [
---   "Compare the stacks of all ranks at that time (py-spy dump --native): the same frame everywhere is a kernel that spins, different frames are ranks that disagree.",
+--   "Compare the stacks of all ranks at that time (py-spy dump --native; of llama.cpp gdb -p PID and thread apply all bt): the same frame everywhere is a kernel that spins, different frames are ranks that disagree.",
 --   "Look at what was special in the last report: a context near the length limit, a new batch size, a first long prompt. Repeat it with tensor parallelism 1, then without speculation, then without graphs.",
 --   "Raise the watchdog's or the executor's limit only where a first compilation or a long prompt explains the silence.",
 -- ]
@@ -16,6 +16,7 @@
 --   "A log that simply ends: nothing says that time went on.",
 --   "First compilation, a module that is loaded lazily, a long prompt that is being computed.",
 --   "A process that died of an exception is silent, too: that exception is the finding.",
+--   "A client of llama.cpp that gives up while a prompt is computed: its task ends behind the batch.",
 -- ]
 -- causes   = [
 --   { name = "disagreement", cause = "ranks disagree on a width, a length or whether to run a step, and wait for each other in a collective", test = "py-spy dump on every rank: different frames; tensor parallelism 1: no hang" },
@@ -23,9 +24,9 @@
 --   { name = "compilation", cause = "a kernel is compiled or loaded at the first request of its kind", test = "warm up with the same request: the second one is not silent" },
 --   { name = "transfer", cause = "a prefill or decode node, or a cache, waits for one that is gone", test = "the same requests on one node without separation" },
 -- ]
--- reports  = ["sgl-project/sglang#33549", "sgl-project/sglang#35822", "sgl-project/sglang#33642", "vllm-project/vllm#44185", "vllm-project/vllm#41402", "sgl-project/sglang#22511"]
+-- reports  = ["sgl-project/sglang#33549", "sgl-project/sglang#35822", "sgl-project/sglang#33642", "vllm-project/vllm#44185", "vllm-project/vllm#41402", "sgl-project/sglang#22511", "ggml-org/llama.cpp#27388"]
 -- explains = ["peer_lost", "start_failed", "illegal_memory_access", "speculative_assertion", "out_of_memory_serving", "server_died"]
--- params   = { silence_s = 30.0, intervals = 10.0, stall_s = 120.0, stall_intervals = 30.0, windows = 6, rare = 0.02 }
+-- params   = { silence_s = 30.0, intervals = 10.0, stall_s = 120.0, stall_intervals = 30.0, windows = 6, rare = 0.02, given_up_s = 300.0 }
 
 -- Every report and every prompt. A window of vLLM in which requests ran and not one token came of
 -- them is no progress.
@@ -154,6 +155,22 @@ stall AS (
         -- by nobody else's report, and not because the server was told to wait
         AND NOT EXISTS (FROM beat o WHERE o.run = s.run AND o.time > s.time AND o.time < s.next_time)
     GROUP BY s.run HAVING count(*) <= greatest(1, $rare * any_value(u.reports))  -- more of them are a log that was thinned
+),
+-- llama.cpp reports nothing between a request's begin and its end, and it ends a task that its client
+-- gave up behind the current batch. One that clients give up again and again, with nothing from any
+-- slot, stands still.
+moved AS (SELECT run, source, max(line) AS line FROM event WHERE kind IN ('slot', 'progress') GROUP BY run, source),
+held AS (
+    SELECT run, source, arg_max(detail, line) AS task, arg_max(cite(source, line), line) AS place, max(line) AS line FROM (
+        SELECT run, source, detail, max(line) AS line FROM event WHERE kind = 'slot' GROUP BY run, source, detail HAVING arg_max(name, line) = 'launch'
+    ) GROUP BY run, source
+),
+ignored AS (
+    SELECT run, any_value(h.task) AS task, any_value(h.place) AS place, count(DISTINCT c.detail) AS clients,
+        max(coalesce(epoch(c.time), c.value)) - min(coalesce(epoch(c.time), c.value)) AS silence_s, arg_min(cite(c.source, c.line), c.line) AS first_place, arg_max(cite(c.source, c.line), c.line) AS last_place
+    FROM event c JOIN held h USING (run, source) JOIN moved m USING (run, source)
+    WHERE c.kind = 'cancel' AND c.line > m.line GROUP BY run
+    HAVING clients >= 2 AND silence_s >= $given_up_s
 )
 SELECT
     run, 'critical' AS severity,
@@ -183,3 +200,9 @@ SELECT
         CASE WHEN stalls > 1 THEN format('{} silences', stalls) ELSE 'a silence' END, gap_s, strftime(time, '%H:%M:%S'), interval_s),
     ['compilation'], gap_s, time, interval_s, running, ctx_len, [], NULL, NULL, NULL, [place, next_place]
 FROM stall WHERE run NOT IN (SELECT run FROM hung) AND run NOT IN (SELECT run FROM event WHERE kind = 'update')
+UNION ALL
+SELECT
+    run, 'critical',
+    format('task {} was begun and never ended: {} clients gave up, the last {:.0f} s after the first, and no slot said anything in between', task, clients, silence_s),
+    ['spin'], silence_s, NULL, NULL, 1, NULL, ['clients'], NULL, NULL, NULL, [place, first_place, last_place]
+FROM ignored

@@ -1,4 +1,4 @@
--- title    = "A drafter is loaded but speculation never engages"
+-- title    = "A drafter is loaded and nothing is drafted"
 -- severity = "high"
 -- family   = "metrics"
 -- needs    = { run = ["served"], decode = [], event = [], acceptance = [], request = [], config = [] }
@@ -6,6 +6,7 @@
 -- fix      = [
 --   "Name the algorithm as well as the draft model (SGLang: --speculative-algorithm; vLLM: method in --speculative-config; llama.cpp: the speculative type).",
 --   "Look for a start-up line that says why speculation was switched off.",
+--   "Where drafts end after some requests: send the first one again. If it is drafted for, the text decides, else the state of the server.",
 --   "Assert in every deployment test that the commit length is above 1.",
 -- ]
 -- formula  = "a drafter is loaded or asked for, requests are answered, and no line or record has a figure of acceptance"
@@ -14,6 +15,7 @@
 --   "A log level that hides the lines: other lines of the same level are there, or nothing is said.",
 --   "Only very short answers: where a node prefills for others, all are of one token, which no draft makes.",
 --   "A schedule that drafts nothing at the batch sizes that were served.",
+--   "Text that repeats nothing, where drafts are looked up in it; drafts that are too short to be tried.",
 -- ]
 -- causes   = [
 --   { name = "flag", cause = "the algorithm was not named beside the draft model", test = "the flag added: acceptance appears in the log" },
@@ -21,7 +23,7 @@
 --   { name = "gate", cause = "a gate of confidence or of n-gram hits never opens", test = "predictable text, or the gate at zero" },
 -- ]
 -- reports  = ["ggml-org/llama.cpp#25345", "sgl-project/sglang#34285"]
--- params   = { lines = 5, tokens = 200, prompt = 100.0 }
+-- params   = { lines = 5, tokens = 200, prompt = 100.0, requests = 10, undrafted = 1000, shortest = 4 }
 
 WITH drafter AS (
     SELECT run, any_value(line) AS line, any_value(source) AS source, any_value(what) AS what FROM (
@@ -66,6 +68,21 @@ work AS (
         -- `usage` alone never counts drafts, and an answer of one token comes from prefill
         FROM request WHERE completion_tokens > 1 AND (e2e_s IS NOT NULL OR tokens_per_s IS NOT NULL) GROUP BY run
     ) GROUP BY run
+),
+-- A server that drafted for its first requests and for none after them (llama.cpp says so by request).
+drafted AS (
+    SELECT run, source, max(line) AS line, count(*) AS requests FROM request WHERE proposed_drafts > 0 GROUP BY run, source
+),
+patient AS (
+    SELECT run FROM event
+    WHERE kind = 'arguments' AND TRY_CAST(regexp_extract(detail, '--(?:spec-)?draft-(?:n-)?min[ =]([0-9]+)', 1) AS INTEGER) > $shortest
+),
+ceased AS (
+    SELECT d.run, d.requests, count(*) AS undrafted, sum(q.completion_tokens) AS tokens, list_concat([cite(d.source, d.line)], arg_min(cite(q.source, q.line), q.line, 3)) AS places
+    FROM drafted d JOIN run r USING (run) JOIN request q ON q.run = d.run AND q.source = d.source AND q.line > d.line
+    WHERE r.algorithm NOT LIKE '%NGRAM%' AND d.run IN (SELECT run FROM event WHERE kind = 'weights' AND name = 'draft') AND d.run IN (SELECT run FROM event WHERE kind = 'slot')
+        AND d.run NOT IN (FROM patient) AND q.completion_tokens > 1
+    GROUP BY d.run, d.source, d.line, d.requests HAVING count(*) >= $requests AND sum(q.completion_tokens) >= $undrafted
 )
 SELECT
     d.run,
@@ -74,3 +91,9 @@ SELECT
     w.lines AS serving_lines, w.tokens AS tokens, list_concat([cite(d.source, d.line)], w.places)[:4] AS lines
 FROM drafter d JOIN work w USING (run)
 WHERE (w.lines >= $lines OR w.tokens >= $tokens) AND d.run IN (FROM idle)
+UNION ALL
+SELECT
+    run,
+    format('nothing was drafted for the last {} requests ({:,} tokens), after {} with drafts', undrafted, tokens::BIGINT, requests),
+    undrafted, tokens, places[:4]
+FROM ceased

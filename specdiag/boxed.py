@@ -18,7 +18,9 @@ from specdiag import content, export
 from specdiag.source import Source
 
 # The columns of a sheet that hold lines, and those that hold their times.
-LINE = ("_raw", "@message", "message", "line", "log", "logentry", "textpayload")
+LINE = (
+    "_raw", "@message", "message", "line", "log", "logentry", "logmessage", "log_s", "textpayload",
+)  # fmt: skip
 TIME = re.compile(r"_time|@?timestamp.*|time|date|datetime|timegenerated.*", re.IGNORECASE)
 COUNTERS = re.compile(r"token|latency|prompt", re.IGNORECASE)  # of requests, whatever they hold
 LONGEST_CELL, LONGEST_HEADING = 1 << 24, 2000
@@ -134,8 +136,37 @@ def _journal(text: str) -> Iterator[Record]:
     """Entries of journald with a field on each line, as `-o export` and `-o verbose` show them."""
     for entry in re.split("^(?=__CURSOR=|[A-Z][a-z]{2} 20)", text, flags=re.MULTILINE):
         fields = dict(re.findall(r"^ *([A-Z_]+)=(.*)$", entry, re.MULTILINE))
+        binary = re.search(r"^MESSAGE\n(.{8})", entry, re.MULTILINE | re.DOTALL)
+        if binary:
+            fields["MESSAGE"] = _sized(binary[1], entry[binary.end() :])
         if "MESSAGE" in fields:
             yield fields | {"time": fields.get("_SOURCE_REALTIME_TIMESTAMP")}
+
+
+def _sized(size: str, text: str) -> str:
+    """A field that has its size in bytes before it, as journald exports what is no plain text.
+
+    Where the size was no text either, it ends at the next field.
+    """
+    if size.isascii():
+        length = int.from_bytes(size.encode(), "little")
+        return text.encode()[:length].decode("utf-8", "replace")
+    return re.split(r"\n(?=[A-Z_][A-Z0-9_]*(?:=|\n)|\Z)", text)[0]
+
+
+def _azure(text: str) -> Iterator[Record]:
+    """Rows of a query's tables, below the columns that they have, in the order of time."""
+    for value in _values(text):
+        for answer in _named(value, "tables"):
+            for table in answer["tables"]:
+                names, line, time = _columns([one["name"] for one in table["columns"]])
+                if not line:
+                    continue
+                rows = [dict(zip(names, row, strict=False)) for row in table["rows"]]
+                if len(rows) > 1 and str(rows[0].get(time)) > str(rows[-1].get(time)):
+                    rows.reverse()  # lines of one moment stay in their order
+                for row in rows:
+                    yield row | {"time": row.get(time), LOG: row.get(line)}
 
 
 def _cloud(text: str) -> Iterator[Record]:
@@ -197,7 +228,11 @@ BOXES = (
     Box(_mark(rb'\{.{0,2000}?"results"\s*:\s*\[\s*\[\s*\{\s*"field"\s*:'), _insights),
     Box(_mark(rb'\{\s*"resourceLogs"\s*:\s*\['), _telemetry),
     Box(_mark(rb'\{.{0,20000}?"cells"\s*:\s*\[.{0,20000}?"cell_type"\s*:'), _notebook),
-    Box(_mark(rb"(?:__CURSOR=|[A-Z][a-z]{2} 20\S+ \S+ \S+ \[s=).{0,20000}?\n *MESSAGE="), _journal),
+    Box(
+        _mark(rb"(?:__CURSOR=|[A-Z][a-z]{2} 20\S+ \S+ \S+ \[s=).{0,20000}?\n *MESSAGE[=\n]"),
+        _journal,
+    ),
+    Box(_mark(rb'\{\s*"tables"\s*:\s*\[\s*\{.{0,2000}?"columns"\s*:\s*\['), _azure),
     Box(_mark(rb"(?:---\n)?insertId: .{0,20000}?\ntextPayload: "), _cloud),
     Box(_is_sheet, _sheet),
 )

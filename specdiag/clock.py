@@ -14,11 +14,12 @@ import polars as pl
 from specdiag import envelope
 from specdiag.parser import Parsed, Parser
 
-# Docker, CloudWatch, Google Cloud, Loki, Fluent Bit, Elastic, journald, Datadog, Python's loggers.
+# Docker, CloudWatch, Google Cloud, Loki, Fluent Bit, Elastic, journald, Datadog, Python's loggers,
+# Azure.
 PATHS = (
     "time", "timestamp", "ts", "@timestamp", "__REALTIME_TIMESTAMP", "_source.@timestamp",
     "_source.timestamp", "content.timestamp", "attributes.timestamp", "date", "datetime", "asctime",
-    "jsonPayload.time", "jsonPayload.timestamp",
+    "jsonPayload.time", "jsonPayload.timestamp", "TimeGenerated",
 )  # fmt: skip
 WRAPPER = "^"  # instead of a path: it stands in what is put before the lines
 DAYLESS = "["  # instead of a path: the lines have a clock, but somebody cut the date off

@@ -12,11 +12,11 @@ import polars as pl
 from specdiag import pieces
 
 # Docker and Fluent Bit, Kubernetes' and most loggers' own, journald, Google Cloud, Loki, Elastic,
-# Datadog.
+# Datadog, Azure.
 PATHS = (
     "log", "message", "msg", "MESSAGE", "textPayload", "jsonPayload.message", "line", "@message",
     "body", "_source.message", "_source.log", "content.message", "attributes.message",
-    "fields.message", "event.original", "content",
+    "fields.message", "event.original", "content", "LogEntry", "LogMessage", "Log_s",
 )  # fmt: skip
 LOOKED_AT = 50  # lines
 # journald hands out a message with control characters, as colours have, as a list of its bytes.

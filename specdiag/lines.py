@@ -17,7 +17,8 @@ table      rows under a heading that matches `head`; a row takes the nearest hea
            stand apart by `last`. Every number becomes a row (name, value, unit); the columns that
            fields name are read for all cells of their row. Headings may repeat, or not
 
-Only `time`, `rank` and other groups of the parser's `prefix` come from outside the message.
+Only `time`, `rank` and other groups of the parser's `prefix` come from outside the message, and
+a field of type clock: minutes and seconds since the start, as `12.34.567`, in seconds.
 Patterns are Rust regexes: no look-around, and the same in Python.
 """
 
@@ -223,7 +224,8 @@ def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     message = pl.col("body")
     columns = []
     for one in event.fields:
-        found = pl.coalesce(message.str.extract(pattern, 1) for pattern in one.names)
+        said = pl.col("text") if one.type == "clock" else message
+        found = pl.coalesce(said.str.extract(pattern, 1) for pattern in one.names)
         columns.append(cast(found, one.type).alias(one.column))
     return frame.with_columns(columns).drop("text", "body", "record", "inside")
 

@@ -43,16 +43,20 @@ KEYS = (
     r"pod_name|podName|k8s\.pod\.name|pod", r"container_name|containerName|container",
     "_SYSTEMD_UNIT|UNIT", "service_name|service|app", "host|hostname|_HOSTNAME|instance",
 )  # fmt: skip
-# What a benchmark prints at its end, pasted below the log of the server that it asked.
+# What is pasted below the log of a server: what a benchmark prints at its end, a page of /metrics.
 PASTED = 4 << 20  # bytes: such a file is short
-_RESULTS = (b" Benchmark Result =", b"\nAccuracy: ")
-_RESULT_LINE = (
+_RESULT = (
     r"^(?:=+ [A-Z][A-Za-z ]+ Benchmark Result =+|={20,}|-{3,}[A-Z][^=]*[a-z)]-{3,}|"
     r"(?:Mean|Median|P[0-9.]+|Max|Total|Peak|Successful|Failed|Benchmark|Request|Input|Output|"
     r"Accept\w*|Concurrency|Backend|Traffic|Maximum|Draft\w*)[^:\[\]]*:\s{2,}\S+|"
     r"Per-position acceptance \(%\):|  +Position [0-9]+:\s+[0-9.]+|"
     r"(?:Accuracy|Invalid|Latency|Output throughput|Accept length): +[0-9.]+(?: s| token/s)?)\s*$"
 )
+_METRIC = (
+    r"^(?:# (?:HELP|TYPE) [A-Za-z_:][A-Za-z0-9_:]* .*|"
+    r"[a-z]+[:_][A-Za-z0-9_:]+(?:\{.*\})? (?:[0-9.+-][0-9.e+-]*|NaN|[+-]?Inf))\s*$"
+)
+_PASTES = {_RESULT: (b" Benchmark Result =", b"\nAccuracy: "), _METRIC: (b"\n# TYPE ",)}
 # Nodes of one server say where they meet.
 _SEVERAL = re.compile(r"""nnodes['"]?[=:] ?(?:[2-9]|[1-9][0-9])""")
 _MEETING = re.compile(
@@ -97,23 +101,25 @@ def parted(file: Source, parsers: list[Parser]) -> list[Source]:
 
 
 def _below(file: Source, parsers: list[Parser]) -> list[Source]:
-    """The log of a server, and the benchmark's result that was pasted into it."""
+    """The log of a server, and what was pasted into it."""
     if not file.plain or file.size() > PASTED or file.records:
         return []
     data = b"".join(content.chunks(file, content.BLOCK))
-    if not any(one in data for one in _RESULTS):
+    pastes = [one for one, marks in _PASTES.items() if any(mark in data for mark in marks)]
+    if not pastes:
         return []
     lines = _lines(data)
-    log = Own(_RESULT_LINE, False, "", others=True)
-    result = Own(_RESULT_LINE, False, "")  # of the run above it
-    whose = {_whose(_theirs(one, lines), parsers) for one in (log, result)}
-    if len(whose) < 2 or None in whose:  # what a benchmark prints above its result is its own
+    whose = {one: _whose(_theirs(Own(one, False, ""), lines), parsers) for one in pastes}
+    log = Own("|".join(pastes), False, "", others=True)
+    server = _whose(_theirs(log, lines), parsers)
+    # What a benchmark prints above its result is its own.
+    if server is None or None in whose.values() or server in whose.values():
         return []
     return [
         replace(
             file, own=replace(one, head=_theirs(one, lines)), notices=[], marks=[], again=nth > 0
         )
-        for nth, one in enumerate((log, result))
+        for nth, one in enumerate([log, *(Own(one, False, "") for one in pastes)])
     ]
 
 

@@ -41,6 +41,7 @@ TABLES = (
 )  # fmt: skip
 LINE_TYPES = (
     "int", "float", "percent", "bool", "text", "time", "list", "texts", "mean", "count",
+    "clock",
 )  # fmt: skip
 RECORD_TYPES = (
     "int", "float", "ms", "bool", "text", "ints", "floats", "bools", "texts", "int_lists",
@@ -104,6 +105,9 @@ class Event:
     # record around them, too. An empty path is the record itself; a plain number becomes a record
     # of its `value` and of its place, `nth`
     each: tuple[str, ...] = ()
+    beside: tuple[
+        str, ...
+    ] = ()  # lists around such a number, of which it takes what is at its place
 
     @property
     def names(self) -> dict[str, Field]:
@@ -264,6 +268,7 @@ def _event(entry: dict[str, Any], format: str) -> Event:
         where=entry.get("where", {}),
         inside=entry.get("inside", ""),
         each=(each,) if isinstance(each, str) else tuple(each),
+        beside=tuple(entry.get("beside", [])),
         rest=tuple(
             Rest(column, pattern, tuple(inside))
             for column, (pattern, *inside) in entry.get("rest", {}).items()

@@ -140,6 +140,7 @@ CREATE TABLE request (       -- one finished request
     prompt_tokens BIGINT, completion_tokens BIGINT, cached_tokens BIGINT,
     max_new_tokens BIGINT,   -- how many were asked for at most
     verify_steps BIGINT,     -- steps of this request
+    one_is_none BOOLEAN,     -- one step a token is what it says where nothing speculates, too
     accept_len DOUBLE,       -- as the server gave it
     accept_rate DOUBLE,      -- as the server gave it
     correct_drafts BIGINT,   -- sum of A

@@ -68,6 +68,9 @@ def within(
     if not event.each or not frame.height:
         return frame
     paths = _list(["", *sorted(inner(parser, event))])
+    beside = "".join(
+        f", '{one}', json_extract(whole, '$.{one}[' || nth || ']')" for one in event.beside
+    )
     for level, each in enumerate(event.each):
         names = each.split("|")
         found = ", ".join(
@@ -83,7 +86,7 @@ def within(
             f"""SELECT line, text::VARCHAR AS text, hash(json_keys(text, {paths})) AS keys
                 FROM (SELECT line, {one} AS text FROM (
                     SELECT line, whole, CASE json_type(one) WHEN 'OBJECT' THEN one
-                        ELSE json_object('nth', nth, 'value', one) END AS one
+                        ELSE json_object('nth', nth, 'value', one{beside}) END AS one
                     FROM (SELECT line, {whole} AS whole, unnest(found) AS one,
                             unnest(range(len(found))) AS nth
                         FROM (SELECT line, text, flatten([{found}]) AS found FROM outer_records))

@@ -37,6 +37,9 @@ def cast(value: pl.Expr, type: str) -> pl.Expr:
             return pl.when(value.str.starts_with("[")).then(numbers)
         case "time":
             return moment(value)
+        case "clock":
+            minutes = value.str.extract(r"^([0-9]+)\.", 1).cast(pl.Float64, strict=False)
+            return 60 * minutes + cast(value.str.extract(r"^[0-9]+\.([0-9.]+)$", 1), "float")
         case _:
             return value
 

@@ -56,6 +56,11 @@ def scalar(line, nth):
     return (quoted, json.dumps(line), quoted.replace(" ", "\n  ", 1), f"|-\n  {line}")[nth % 4]
 
 
+def binary(text):
+    """A text behind its size, as it is once the bytes are read."""
+    return (len(text.encode()).to_bytes(8, "little") + text.encode()).decode("utf-8", "replace")
+
+
 def sheet(names, rows):
     text = io.StringIO()
     csv.writer(text).writerows([names, *rows])
@@ -124,6 +129,17 @@ EXPORTS = {
         f"__CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP={epoch(at, 1_000_000)}\nMESSAGE={line}\n\n"
         for at, line in lines
     ),
+    "journald's export, in bytes": lambda lines: "".join(
+        f"__CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP={epoch(at, 1_000_000)}\nMESSAGE\n"
+        + binary(f"\x1b[32m{line}\x1b[0m") + "\nPRIORITY=6\n\n" for at, line in lines
+    ),
+    "Azure's tables": lambda lines: json.dumps({"tables": [{
+        "name": "PrimaryResult",
+        "columns": [{"name": "TimeGenerated", "type": "datetime"},
+                    {"name": "LogMessage", "type": "dynamic"}],
+        "rows": [[iso(at), line] for at, line in lines],
+    }]}),
+    "Azure's rows": whole(lambda at, line: {"TimeGenerated": iso(at), "LogEntry": line}, list),
     "journald, verbose": lambda lines: "".join(
         f"Thu {at:%Y-%m-%d %H:%M:%S.%f} UTC [s=1;i=2;b=3]\n    PRIORITY=6\n    MESSAGE={line}\n"
         f"    _SOURCE_REALTIME_TIMESTAMP={epoch(at, 1_000_000)}\n" for at, line in lines
@@ -289,6 +305,9 @@ def test_two_pods_in_an_answer_of_loki_are_two_servers(tmp_path, diagnose):
         '{"cells": [{"cell_type": "code", "outputs": [{"text": [1]}]}]}',
         '{"cells": [1, {"cell_type": "code"}]}',
         "__CURSOR=1\nMESSAGE=\n",
+        "__CURSOR=1\nMESSAGE\n\0\0",
+        '{"tables": [{"columns": [{"name": 3}], "rows": [[1]]}]}',
+        '{"tables": [{"columns": [{"name": "message"}], "rows": 1}]}',
         "time,message\n",
         'time,message\n"2026',
         "time,message\r50 %\r100 %\n",

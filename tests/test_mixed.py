@@ -273,3 +273,46 @@ def test_a_result_that_says_what_its_log_says_is_no_finding(tmp_path, diagnose):
     found = diagnose(path)
     assert [one.rule.name for one in found.findings if one.severity in BAD] == []
     assert list(found.facts) == ["paste"]
+
+
+PAGE = """\
++ curl -s http://127.0.0.1:8000/metrics
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="a/target"} 2.0
+# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="a/target"} 250.0
+# TYPE process_resident_memory_bytes gauge
+process_resident_memory_bytes 1.5e+08
+"""
+
+
+def test_a_page_of_metrics_that_is_pasted_into_a_log_is_read(tmp_path, load):
+    lines = writers.lines(Server(engine="vllm", version="0.12.0", traffic=((4, 60),), seed=1))
+    middle = len(lines) // 2
+    path = tmp_path / "server.log"
+    path.write_text("\n".join([*lines[:middle], PAGE.rstrip(), *lines[middle:]]) + "\n", "utf-8")
+    plain = tmp_path / "plain" / "server.log"
+    plain.parent.mkdir()
+    plain.write_text("\n".join(lines) + "\n", "utf-8")
+    found, without = load(path), load(plain)
+    assert not found.notices
+    metrics = found.rows("SELECT run, name, value, line FROM metric ORDER BY line")
+    assert metrics == [
+        {"run": "server", "name": "vllm:num_requests_running", "value": 2.0, "line": middle + 4},
+        {
+            "run": "server",
+            "name": "vllm:spec_decode_num_drafts_total",
+            "value": 250.0,
+            "line": middle + 7,
+        },
+        {
+            "run": "server",
+            "name": "process_resident_memory_bytes",
+            "value": 1.5e8,
+            "line": middle + 9,
+        },
+    ]
+    asked = "SELECT tokens_per_s, running, prompt_tokens_per_s FROM decode ORDER BY line"
+    assert found.rows(asked) == without.rows(asked)

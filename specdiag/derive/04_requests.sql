@@ -19,13 +19,19 @@ long AS (
     SELECT r.source, r.line, sum(t.drafted_tokens) / sum(t.steps) AS draft_len
     FROM totals t ASOF JOIN raw.request r ON r.source = t.source AND r.line < t.line GROUP BY r.source, r.line
 ),
+-- Who counts steps without speculation as well says nothing of drafts where each makes one token.
+plain AS (
+    SELECT source, life, coalesce(arm, '') AS arm FROM raw.request WHERE one_is_none
+    GROUP BY ALL HAVING sum(verify_steps) >= 0.995 * sum(completion_tokens - 1)
+),
 counted AS (
-    SELECT r.* REPLACE (coalesce(correct_drafts, accepted_tokens) AS correct_drafts, coalesce(proposed_drafts, drafted_tokens) AS proposed_drafts),
+    SELECT r.* REPLACE (CASE WHEN n.source IS NULL THEN verify_steps END AS verify_steps, coalesce(correct_drafts, accepted_tokens) AS correct_drafts, coalesce(proposed_drafts, drafted_tokens) AS proposed_drafts),
         completion_tokens - 1 - coalesce(correct_drafts, accepted_tokens) AS plain_steps,
         coalesce(drafts, CASE WHEN draft_len > 0 AND coalesce(proposed_drafts, drafted_tokens) > 0
             THEN least(greatest(coalesce(proposed_drafts, drafted_tokens) / draft_len, 1), plain_steps) END) AS told_drafts
     FROM raw.request r LEFT JOIN behind b ON b.source = r.source AND b.line = r.line
     LEFT JOIN long l ON l.source = r.source AND l.line = r.line
+    LEFT JOIN plain n ON n.source = r.source AND n.life = r.life AND n.arm = coalesce(r.arm, '')
 )
 SELECT p.run, r.* EXCLUDE (number, life, arm, plain_steps, told_drafts)
 REPLACE (
