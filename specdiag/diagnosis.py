@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from specdiag import bundled, outcome, parser, quoting, rule, ruling, store
+from specdiag import bundled, definition, outcome, parser, quoting, rule, ruling, store
 from specdiag.assertions import Verdict
 from specdiag.clock import NO_DAY
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
@@ -155,7 +155,7 @@ def definitions(
     parsers: list[parser.Parser] = []
     for path in bundled.definitions(bundled.PARSERS, parser_folders, ".toml"):
         try:
-            parsers.append(parser.load(path))
+            parsers.append(definition.load(path))
         except SpecdiagError as error:
             broken.append(error)
     rules: list[Rule] = []

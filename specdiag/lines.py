@@ -217,7 +217,7 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
         parsed.starts += rows.get_column("line").unique().to_list()
     constants = [pl.lit(value).alias(column) for column, value in event.constants.items()]
     parsed.add(event.table, prefix.timed(parser, prefix.ranked(rows.with_columns(constants))))
-    return frame if event.shared else rest
+    return frame if event.again else rest
 
 
 def _fields(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
@@ -246,6 +246,7 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     values = pairs.join(columns, on="key", maintain_order="left").pivot(
         "column", index="row", values="value", aggregate_function="first"
     )
+    others = pairs.join(columns, on="key", how="anti", maintain_order="left")
     typed = [
         cast(pl.col(one.column) if one.column in values.columns else pl.lit(None, pl.String),
              one.type).alias(one.column)
@@ -254,11 +255,7 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
     return (
         rows.drop("text", "body", "record", "inside")
         .join(values.select("row", *typed), on="row", how="left")
-        .join(
-            objects(pairs.join(columns, on="key", how="anti", maintain_order="left")),
-            on="row",
-            how="left",
-        )
+        .join(objects(others), on="row", how="left")
         .drop("row")
     )
 
@@ -297,8 +294,6 @@ def _argument_pairs(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _strangers(parser: Parser, frame: pl.DataFrame) -> pl.DataFrame:
     """Lines that are neither records, nor part of one, nor known to hold nothing."""
-    if not frame.height:
-        return frame
     frame = frame.filter(~(pl.col("record") | pl.col("inside")))
     if not parser.known:
         return frame

@@ -6,7 +6,7 @@ import duckdb
 import polars as pl
 
 from specdiag import space
-from specdiag.parser import TABLES
+from specdiag.definition import TABLES
 from specdiag.shapes import Handover
 from specdiag.steptable import Steps
 

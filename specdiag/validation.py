@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from specdiag import config, diagnosis, library, parser, rule, store
+from specdiag import config, definition, diagnosis, library, parser, rule, store
 from specdiag.errors import SpecdiagError
 from specdiag.parser import Event, Parser
 
@@ -85,7 +85,7 @@ def _rule(path: Path) -> None:
 
 
 def _format(path: Path) -> None:
-    one = parser.load(path)
+    one = definition.load(path)
     db = store.open_empty()
     for event in one.events:
         known = {name for name, *_ in db.execute(f"DESCRIBE {event.table}").fetchall()}

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from once import Analysis, Once
 
-from specdiag import bundled, cli, diagnosis, parser, rule, source
+from specdiag import bundled, cli, definition, diagnosis, rule, source
 from specdiag.diagnosis import Diagnosis
 from specdiag.parser import Parser
 from specdiag.rule import Rule
@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def load_bundled_files_once() -> Iterator[None]:
     """Reading all of parsers/ and rules/ for every command would be a third of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (parser, rule):
+        for module in (definition, rule):
             patch.setattr(module, "load", _once(module.load))
         yield
 

@@ -27,7 +27,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import content, diagnosis, parser, reading, rule, source, unpack
+from specdiag import content, definition, diagnosis, reading, rule, source, unpack
 from specdiag.diagnosis import Diagnosis
 from specdiag.errors import NOTHING_READ, Notice, SpecdiagError
 from specdiag.parser import Parser
@@ -789,7 +789,7 @@ def test_a_field_of_another_type_than_its_column_is_left_empty(
     path.write_text(FORMAT + EVENT + fields)
     log = tmp_path / "mine.log"
     log.write_text("HELLO x=5\nHELLO x=many\n")
-    found = analyze(log, good, more_parsers=(parser.load(path),))
+    found = analyze(log, good, more_parsers=(definition.load(path),))
     assert evidence(found)
     assert any(run.sources[0]["format"] == "mine" for run in found.runs)
 
@@ -799,7 +799,7 @@ def test_two_parsers_that_claim_a_file_are_named_and_it_is_analysed(tmp_path: Pa
     for name in ("one", "two"):
         path = tmp_path / f"{name}.toml"
         path.write_text(FORMAT + EVENT + 'fields = { step = ["int", "x=([0-9]+)"] }\n')
-        twins.append(parser.load(path))
+        twins.append(definition.load(path))
     log = tmp_path / "mine.log"
     log.write_text("HELLO x=5\n")
     found = analyze(log, more_parsers=tuple(twins))

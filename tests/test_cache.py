@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from specdiag import cache, content, diagnosis, lines, opening, parser, quoting, reading
+from specdiag import cache, content, definition, diagnosis, lines, opening, parser, quoting, reading
 from specdiag.cache import Cache
 from specdiag.source import Source
 
@@ -180,7 +180,7 @@ def test_a_changed_format_parses_again(tmp_path, kept, read, parsed, definitions
     server = ROOT / "parsers" / "sglang_server.toml"
     text = server.read_text(encoding="utf-8")
     (folder / server.name).write_text(text.replace('"SGLang', '"My SGLang', 1), encoding="utf-8")
-    own = [one if one.name != "sglang_server" else parser.load(folder / server.name)
+    own = [one if one.name != "sglang_server" else definition.load(folder / server.name)
            for one in definitions[0]]  # fmt: skip
     parsed.clear()
     read(path, kept, own)

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, cuts, lines, parser, recognition, store
+from specdiag import bundled, cuts, definition, lines, parser, recognition, store
 from specdiag.recognition import Head
 from specdiag.staging import Staging
 
-PARSERS = [parser.load(path) for path in bundled.definitions(bundled.PARSERS, [], suffix=".toml")]
+PARSERS = [
+    definition.load(path) for path in bundled.definitions(bundled.PARSERS, [], suffix=".toml")
+]
 LABELLED = [one for one in PARSERS if any(cuts.serves(event) for event in one.events)]
 LOGS = sorted((Path(__file__).parents[1] / "sample_logs").glob("*.log"))
 

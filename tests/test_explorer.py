@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import diagnosis, parser, rule, source
+from specdiag import definition, diagnosis, rule, source
 from specdiag.bundled import PARSERS, RULES
 from specdiag.report.html import explorer, filters, heat
 
 SAMPLES = Path(__file__).parents[1] / "sample_logs"
-KNOWN = [parser.load(path) for path in sorted(PARSERS.glob("*.toml"))]
+KNOWN = [definition.load(path) for path in sorted(PARSERS.glob("*.toml"))]
 WALK = rule.load(RULES / "walk_stopped_early.sql")
 HOSTILE = "</script><img src=x onerror=alert(1)> \u202ereversed \x1b[31m"
 

@@ -16,12 +16,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, content, diagnosis, parser, recognition, source, store
+from specdiag import bundled, content, definition, diagnosis, parser, recognition, source, store
 from specdiag.errors import SpecdiagError
 from specdiag.recognition import Head
 
 PATHS = sorted((Path(__file__).parents[1] / "parsers").glob("*.toml"))
-PARSERS = [parser.load(path) for path in PATHS]
+PARSERS = [definition.load(path) for path in PATHS]
 EVENTS = [(one, event) for one in PARSERS for event in one.events]
 EMPTY = store.open_empty()
 TABLES = {
@@ -116,10 +116,10 @@ def test_a_broken_definition_is_named(tmp_path, change, message):
     )
     path = tmp_path / "broken.toml"
     path.write_text(text)
-    assert parser.load(path).name == "broken"
+    assert definition.load(path).name == "broken"
     path.write_text(text.replace(*change))
     with pytest.raises(SpecdiagError, match=message) as caught:
-        parser.load(path)
+        definition.load(path)
     assert caught.value.where == str(path)
 
 
@@ -131,11 +131,11 @@ def test_a_definition_takes_events_from_another_file(tmp_path):
     head = 'title = "x"\nformat = "lines"\nrecognise = ["^x="]\n'
     include = '[[event]]\ninclude = "more.toml"\n'
     path.write_text(head + event.format("before") + include + event.format("after"))
-    kinds = [one.constants["kind"] for one in parser.load(path).events]
+    kinds = [one.constants["kind"] for one in definition.load(path).events]
     assert kinds == ["before", "first", "second", "after"]
     path.write_text(head + include.replace("more", "none"))
     with pytest.raises(SpecdiagError, match=r"definition is wrong: .*none\.toml"):
-        parser.load(path)
+        definition.load(path)
 
 
 @pytest.mark.parametrize(
@@ -625,4 +625,4 @@ def test_the_folder_of_parsers_is_the_one_that_is_used():
 
 @each_parser
 def test_the_patterns_of_a_bundled_parser_compile(one):
-    assert parser.check(one) is None  # it raises for a broken one; not called at every start
+    assert definition.check(one) is None  # it raises for a broken one; not called at every start

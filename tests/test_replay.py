@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, diagnosis, parser, replay, source
+from specdiag import bundled, definition, diagnosis, replay, source
 
-PARSERS = [parser.load(path) for path in sorted(bundled.PARSERS.glob("*.toml"))]
+PARSERS = [definition.load(path) for path in sorted(bundled.PARSERS.glob("*.toml"))]
 MODES = ("ddtree", "linear")
 
 

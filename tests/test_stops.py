@@ -10,11 +10,11 @@ import correct
 import pytest
 from typer.testing import CliRunner
 
-from specdiag import bundled, cli, diagnosis, parser, source
+from specdiag import bundled, cli, definition, diagnosis, source
 from specdiag.report import stops as report
 from specdiag.stops import stops
 
-PARSERS = [parser.load(path) for path in sorted(bundled.PARSERS.glob("*.toml"))]
+PARSERS = [definition.load(path) for path in sorted(bundled.PARSERS.glob("*.toml"))]
 
 
 def asked(folder, records):

@@ -7,7 +7,7 @@ import json
 import polars as pl
 import pytest
 
-from specdiag import bundled, parser, straight
+from specdiag import bundled, definition, parser, straight
 from specdiag.parser import Parsed, Parser
 
 MANY = 3 * straight.HEAD  # records: more than those whose keys are looked at
@@ -20,7 +20,7 @@ STEP = {
 
 @pytest.fixture(scope="module")
 def flat() -> Parser:
-    return parser.load(bundled.PARSERS / "flat_steps.toml")
+    return definition.load(bundled.PARSERS / "flat_steps.toml")
 
 
 def texts(odd: str = "") -> list[str]:

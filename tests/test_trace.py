@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specdiag import bundled, layout, parser, store
+from specdiag import bundled, definition, layout, parser, store
 from specdiag.ddtree import trace
 from specdiag.ddtree.trace import RequestRecord, RunRecord, StepRecord
 
-STEPS = parser.load(bundled.PARSERS / "steps.toml")
+STEPS = definition.load(bundled.PARSERS / "steps.toml")
 EVENTS = {event.table: event for event in STEPS.events}
 # What a step has from elsewhere: where it stands, what is derived, what no field knows.
 NOT_RECORDED = {
