@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from specdiag import blocks, clock, cuts, labels, prefix, raw
+from specdiag import arguments, blocks, clock, cuts, labels, prefix, raw
 from specdiag.parser import Event, Parsed, Parser
 from specdiag.source import Own
 from specdiag.values import cast, objects
@@ -36,11 +36,6 @@ from specdiag.values import cast, objects
 PAIR = (  # after a colon only figures and lists, or a heading would pass for a key
     r"[A-Za-z_][A-Za-z0-9_.]*['\"]?(?:\s*=\s*(?:\[[^\]]*\]|[^\s,;|()\[\]{}]+)"
     r"|\s*:\s*(?:\[[^\]]*\]|-?[0-9][^\s,;|()\[\]{}]*))"
-)
-QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-ARGUMENT = (
-    r"['\"]?[A-Za-z_][A-Za-z0-9_]*['\"]?(?:=|: )"
-    rf"(?:{QUOTED}|\[(?:[^\[\]]|\[[^\]]*\])*\]|\{{[^}}]*\}}|[A-Za-z_]+\([^()]*\)|<[^>]*>|[^,(){{}}'\"]+)"
 )
 FEW = 0.25  # of the lines of a block
 SHOWN = 5  # lines not understood that are kept for the report
@@ -204,7 +199,7 @@ def _take(parser: Parser, event: Event, frame: pl.DataFrame, parsed: Parsed) -> 
     if event.style == "labels":
         rows = labels.read(parser, event, mine, parsed)
     else:
-        reader = {"fields": _fields, "pairs": _pairs, "arguments": _arguments}[event.style]
+        reader = {"fields": _fields, "pairs": _pairs, "arguments": arguments.read}[event.style]
         rows = reader(event, prefix.message(parser, mine))
     if event.any:
         given = pl.any_horizontal(
@@ -257,38 +252,6 @@ def _pairs(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
         .join(values.select("row", *typed), on="row", how="left")
         .join(objects(others), on="row", how="left")
         .drop("row")
-    )
-
-
-def _arguments(event: Event, frame: pl.DataFrame) -> pl.DataFrame:
-    message = pl.col("body").str.replace(event.head or r"^[^({]*[({]", "")
-    pairs = _argument_pairs(frame.with_columns(pair=message.str.extract_all(ARGUMENT)))
-    compound = pl.col("value").str.contains(r"^[A-Za-z_]*[({].*[)}]$")
-    inner = pl.col("value").str.replace(r"^[^({]*[({]", "").str.extract_all(ARGUMENT)
-    nested = _argument_pairs(
-        pairs.filter(compound).with_columns(outer=pl.col("key"), pair=inner)
-    ).with_columns(key=pl.concat_str("outer", pl.lit("."), "key"))
-    rows = pl.concat([pairs, nested.drop("outer")])
-    renamed = {name: one.column for name, one in event.names.items()}
-    if event.only:
-        rows = rows.filter(pl.col("key").is_in(list(renamed)))
-    return (
-        rows.with_columns(pl.col("key").replace(renamed))
-        .unique(["line", "key"], keep="first", maintain_order=True)
-        .drop("text", "body", "pair", "record", "inside")
-    )
-
-
-def _argument_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row (key, value) for each text of the lists in `pair`."""
-    value = pl.col("pair").str.replace(r"^['\"]?[A-Za-z0-9_]+['\"]?(?:=|: )", "")
-    return (
-        frame.explode("pair")
-        .drop_nulls("pair")
-        .with_columns(
-            key=pl.col("pair").str.extract(r"^['\"]?([A-Za-z0-9_]+)", 1),
-            value=value.str.strip_chars(" ").str.strip_chars("'\""),
-        )
     )
 
 

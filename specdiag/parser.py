@@ -64,13 +64,12 @@ class Event:
     rest: tuple[Rest, ...] = ()
     inside: str = ""  # json arguments: the object whose keys become rows
     # json: the records are the elements of lists inside: `runs[*].steps[*]`, `steps[*]|rounds[*]`
-    # under either name; with a second path those of lists in these, which have the keys of the
-    # record around them, too. An empty path is the record itself; a plain number becomes a record
-    # of its `value` and of its place, `nth`
+    # under either name, or the values of an object, `results.*`; with a second path those of lists
+    # in these, which have the keys of the record around them, too. An empty path is the record
+    # itself; a plain number becomes a record of its `value` and of its place, `nth`
     each: tuple[str, ...] = ()
-    beside: tuple[
-        str, ...
-    ] = ()  # lists around such a number, of which it takes what is at its place
+    # lists around such a number, of which its record takes what is at the same place
+    beside: tuple[str, ...] = ()
 
     @property
     def names(self) -> dict[str, Field]:
