@@ -25,7 +25,7 @@
 --   { name = "draft_cache", cause = "the drafter loses rows of its own context as a request goes on", test = "a step trace of one request: draft_context_wrong names the first step" },
 -- ]
 -- reports  = ["sgl-project/sglang#30763", "vllm-project/vllm#47602"]
--- params   = { drop = 0.25, range = 3.0, per_bin = 5, per_window = 3, chance = 3.0, order = 0.4, floor = 1.01, alive = 1.5, beyond = 10, steps = 1000 }
+-- params   = { drop = 0.25, range = 3.0, per_bin = 5, per_window = 3, chance = 2.6, walk = 3.2, order = 0.4, floor = 1.01, alive = 1.5, beyond = 10, steps = 1000 }
 
 -- Contexts in equal steps of the logarithm; a bin needs a few lines or steps. They scatter, so
 -- the fall must also be several standard errors. Lines of another batch size are left out. A window or
@@ -141,9 +141,10 @@ tally AS (
 ),
 ordered AS (
     SELECT run, kind FROM (
-        SELECT run, kind, across, sum(score) AS score, sqrt(coalesce(any_value(m.fewer), 1) * sum(n * (n - 1) * (2 * n + 5) / 18)) AS chance, sum(n * (n - 1) / 2) AS pairs
+        SELECT run, kind, across, sum(score) AS score, sqrt(coalesce(any_value(m.fewer), 1) * sum(n * (n - 1) * (2 * n + 5) / 18)) AS chance, sum(n * (n - 1) / 2) AS pairs,
+            any_value(m.fewer) > 1 AS estimated  -- what they remember, from the same few
         FROM tally LEFT JOIN memory m USING (run, kind, across) GROUP BY run, kind, across)
-    WHERE score < -sure($chance) * chance AND score < -$order * pairs
+    WHERE score < -sure(CASE WHEN estimated THEN $walk ELSE $chance END) * chance AND score < -$order * pairs
     GROUP BY run, kind
 ),
 bin AS (
