@@ -169,6 +169,12 @@ def _azure(text: str) -> Iterator[Record]:
                     yield row | {"time": row.get(time), LOG: row.get(line)}
 
 
+def _container(text: str) -> Iterator[Record]:
+    """Records over several lines, each of which has Kubernetes' prefix."""
+    bare = re.sub(r"^\S+ (?:stdout|stderr) [FP] ", "", text, flags=re.MULTILINE)
+    yield from (one for one in _values(bare) if isinstance(one, dict))
+
+
 def _cloud(text: str) -> Iterator[Record]:
     """Entries of Google Cloud in YAML, as `gcloud logging read` prints them."""
     for entry in re.split("^---$", text, flags=re.MULTILINE):
@@ -233,6 +239,7 @@ BOXES = (
         _journal,
     ),
     Box(_mark(rb'\{\s*"tables"\s*:\s*\[\s*\{.{0,2000}?"columns"\s*:\s*\['), _azure),
+    Box(_mark(rb"20\S+ (?:stdout|stderr) F \{\s*\n20\S+ (?:stdout|stderr) F \s+\""), _container),
     Box(_mark(rb"(?:---\n)?insertId: .{0,20000}?\ntextPayload: "), _cloud),
     Box(_is_sheet, _sheet),
 )

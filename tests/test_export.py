@@ -330,6 +330,25 @@ def test_llama_cpp_has_the_times_that_its_collector_prints(store):
     assert rows and all(row["time"] == START + (row["line"] - 1) * EVERY for row in rows)
 
 
+def test_records_over_several_lines_are_read_behind_the_prefix_of_a_container(store):
+    answers = [
+        {"id": f"r{nth}", "usage": {"prompt_tokens": 9, "completion_tokens": 40 + nth}}
+        for nth in range(3)
+    ]
+    text = "".join(
+        f"{iso(START)} stdout F {line}\n"
+        for one in answers for line in json.dumps(one, indent=2).split("\n")
+    )  # fmt: skip
+    found = store(text, "answers.log")
+    assert not found.notices
+    asked = "SELECT request, completion_tokens AS tokens FROM request ORDER BY request"
+    assert [tuple(row.values()) for row in found.rows(asked)] == [
+        ("r0", 40),
+        ("r1", 41),
+        ("r2", 42),
+    ]
+
+
 def test_two_records_in_one_line_break_nothing(store):
     """A document of another shape is no log; that lines of a server are in it is no reason to die."""
     lines = writers.lines(SERVERS["vllm"])
