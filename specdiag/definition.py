@@ -79,13 +79,18 @@ def load(path: Path) -> Parser:
 
 
 def _entries(folder: Path, entries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Events as they are written, those of included files in their place."""
+    """Events as they are written, those of included files in their place.
+
+    What does not lie beside the definition is the bundled one: a copy of a format works anywhere.
+    """
     for entry in entries:
         if "include" not in entry:
             yield entry
             continue
-        text = (folder / entry["include"]).read_text(encoding="utf-8")
-        yield from tomllib.loads(text)["event"]
+        path = folder / entry["include"]
+        if not path.is_file():
+            path = bundled.PARSERS / entry["include"]
+        yield from tomllib.loads(path.read_text(encoding="utf-8"))["event"]
 
 
 def check(parser: Parser) -> None:
